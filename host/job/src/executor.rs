@@ -155,6 +155,11 @@ pub trait Guest: Send + Sync + 'static {
     /// Content hash of its bytes, `sha256:` and hex.
     fn hash(&self) -> Arc<str>;
 
+    /// Linear memory it has before it runs, in bytes: an entry that gives it less could never run a job. 0 when it is not known.
+    fn memory_bytes_min(&self) -> u64 {
+        0
+    }
+
     /// Runs one job in a fresh instance. Always ends, at the latest at the work's deadline; dropping the future stops it too.
     fn run(&self, work: Work, host: Arc<dyn Host>) -> BoxFuture<'static, Ran>;
 }

@@ -55,6 +55,16 @@ impl JobId {
         if clean && !text.is_empty() && text.len() <= JOB_ID_BYTES_MAX { Ok(Self(text.into())) } else { Err(IdError::Job) }
     }
 
+    /// The id of a job whose requester gave none: `job-` and a ULID in lower case (G1-39).
+    pub fn generated(ulid: u128) -> Self {
+        const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+        let mut text = String::from("job-");
+        for place in (0..26).rev() {
+            text.push(char::from(DIGITS[(ulid >> (5 * place)) as usize & 31]));
+        }
+        Self(text.into())
+    }
+
     /// The id as written.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -205,6 +215,14 @@ mod tests {
         for bad in ["", "a/b", "a+b", "a#", "a\nb", "\u{0}", &"x".repeat(129)] {
             assert!(JobId::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    /// S1-23, G1-39: a generated id is a job id, 30 characters long, and keeps all of its randomness.
+    #[test]
+    fn generated_ids_are_job_ids() {
+        assert_eq!(JobId::generated(0).as_str(), "job-00000000000000000000000000");
+        assert_eq!(JobId::generated(u128::MAX).as_str(), "job-7zzzzzzzzzzzzzzzzzzzzzzzzz");
+        assert_eq!(JobId::parse(JobId::generated(1 << 100 | 33).as_str()).expect("a job id"), JobId::generated(1 << 100 | 33));
     }
 
     proptest! {

@@ -144,6 +144,10 @@ impl<'de> Visitor<'de> for Level {
             if key == NUMBER_KEY && seen.is_empty() {
                 return check_number::<A::Error>(&map.next_value::<String>()?);
             }
+            // Under this one a later reader would parse the value as JSON text, unchecked.
+            if key == RAW_KEY && seen.is_empty() {
+                return Err(de::Error::custom("an object begins with a reserved key"));
+            }
             let below = *match &below {
                 Some(level) => level,
                 None => below.insert(self.below()?),
@@ -161,6 +165,9 @@ impl<'de> Visitor<'de> for Level {
 
 /// The key under which serde_json's `arbitrary_precision` hands over a number's digits.
 const NUMBER_KEY: &str = "$serde_json::private::Number";
+
+/// The key under which serde_json's `raw_value` hands over a text.
+const RAW_KEY: &str = "$serde_json::private::RawValue";
 
 fn check_number<E: de::Error>(digits: &str) -> Result<(), E> {
     let plausible = digits.len() <= NUMBER_BYTES_MAX && digits.starts_with(|c: char| c == '-' || c.is_ascii_digit());
@@ -191,7 +198,8 @@ mod tests {
 
     #[test]
     fn faults_name_their_place() {
-        let rows: [(&[u8], &str, usize); 4] = [
+        let rows: [(&[u8], &str, usize); 5] = [
+            (b"{\"a\":{\"$serde_json::private::RawValue\":\"[[[\"}}", "reserved key", 1),
             (b"{\"a\":1,\n\"a\":2}", "stands twice", 2),
             (b"{\"a\":\xff}", "not UTF-8", 1),
             (b"{\"a\":1} x", "trailing characters", 1),

@@ -120,7 +120,7 @@ pub struct CancelOrder {
 pub struct Unfinished {
     /// Which job.
     pub key: JobKey,
-    /// The request as it was accepted.
+    /// The request as it was accepted, but for `starts_now`, which is false: it has to be started again.
     pub job: NewJob,
     /// Its bytes.
     pub hash: PayloadHash,

@@ -1,0 +1,121 @@
+//! From the text of a catalog file to entries and faults (DESIGN section 4, G1-55).
+//!
+//! Owns the three shapes of a file and the joining of files. It must not know how the text was read.
+
+mod build;
+mod fields;
+mod raw;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use job::json::JsonText;
+
+use crate::entry::Entry;
+use crate::fault::{Fault, Place};
+use crate::limits::Rules;
+use build::Builder;
+use raw::{Raw, Shape};
+
+/// Longest catalog file, in bytes.
+pub const FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Most entries of an agent.
+pub const ENTRIES_MAX: usize = 20_000;
+/// Most faults kept of one file; the rest would say no more.
+pub const FAULTS_MAX: usize = 1000;
+
+/// What one catalog file gave.
+#[derive(Debug)]
+pub struct Reading {
+    /// The file.
+    pub file: Arc<str>,
+    /// Its good entries, in the order they stand.
+    pub entries: Vec<Entry>,
+    /// What is wrong with the others, or with the file.
+    pub faults: Vec<Fault>,
+    /// Whether the file as a whole could not be read: then its reader keeps all its last good entries, otherwise only those of
+    /// the services the faults name (G1-55).
+    pub whole: bool,
+}
+
+impl Reading {
+    /// A file that could not be read at all.
+    pub fn failed(file: &str, what: impl Into<String>, mend: impl Into<String>) -> Self {
+        let file: Arc<str> = file.into();
+        let fault = Fault { place: Place::whole(&file), service: None, field: None, what: what.into(), mend: mend.into() };
+        Self { file, entries: Vec::new(), faults: vec![fault], whole: true }
+    }
+
+    fn failed_at(file: &Arc<str>, line: usize, column: usize, what: String, mend: &str) -> Self {
+        let place = Place { file: file.clone(), line, column };
+        let fault = Fault { place, service: None, field: None, what, mend: mend.to_owned() };
+        Self { file: file.clone(), entries: Vec::new(), faults: vec![fault], whole: true }
+    }
+}
+
+/// Reads the text of one catalog file: an entry, an array of entries, or `{"capabilities": […]}`. One bad entry spoils no other.
+pub fn read_file(file: &str, text: &[u8], rules: &Rules) -> Reading {
+    if text.len() > FILE_BYTES_MAX {
+        let what = format!("the file is {} bytes long, the limit is {FILE_BYTES_MAX}", text.len());
+        return Reading::failed(file, what, "spread its entries over several files");
+    }
+    let file: Arc<str> = file.into();
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let text = match JsonText::check(text) {
+        Ok(text) => text,
+        Err(fault) => return Reading::failed_at(&file, fault.line, fault.column, fault.what, "mend the JSON"),
+    };
+    let raw = Raw::new(text.as_str());
+    let entries = match raw.shape() {
+        Shape::Entries(entries) => entries,
+        Shape::Entry(entry) => vec![entry],
+        Shape::Neither { at, what, mend } => {
+            let (line, column) = crate::fault::line_column(text.as_str(), at);
+            return Reading::failed_at(&file, line, column, what, mend);
+        }
+    };
+    let mut reading = Reading { file: file.clone(), entries: Vec::new(), faults: Vec::new(), whole: false };
+    let mut lines = raw::Lines::new(text.as_str());
+    for entry in entries {
+        match Builder::new(&file, &mut lines, rules).build(entry) {
+            Ok(entry) => reading.entries.push(entry),
+            Err(faults) => reading.faults.extend(faults),
+        }
+    }
+    reading.faults.truncate(FAULTS_MAX);
+    reading
+}
+
+/// Joins the entries of several files, in the order given. A service that stands twice: the first stays, the other becomes a
+/// fault that names both places (G1-55).
+pub fn unite(readings: Vec<Reading>) -> (Vec<Entry>, Vec<Fault>) {
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut faults = Vec::new();
+    let mut places: BTreeMap<Arc<str>, Place> = BTreeMap::new();
+    for reading in readings {
+        faults.extend(reading.faults);
+        for entry in reading.entries {
+            if let Some(first) = places.get(&entry.service) {
+                let what = format!("the service stands at {first} already, and that one stays");
+                faults.push(refusal(entry, what, "rename one of them or take it out"));
+            } else if entries.len() >= ENTRIES_MAX {
+                faults.push(refusal(
+                    entry,
+                    format!("an agent has at most {ENTRIES_MAX} entries"),
+                    "give the others to a second agent",
+                ));
+            } else {
+                places.insert(entry.service.clone(), entry.place.clone());
+                entries.push(entry);
+            }
+        }
+    }
+    (entries, faults)
+}
+
+fn refusal(entry: Entry, what: String, mend: &str) -> Fault {
+    Fault { place: entry.place, service: Some(entry.service), field: None, what, mend: mend.to_owned() }
+}

@@ -1,0 +1,23 @@
+//! The mesh door: agents on an MQTT 5 broker, the requester's client, and the broker in this process.
+//!
+//! Read in this order: [`settings`], [`mesh`] (the door as the node sees it), `door` (one agent's connection), `desk` (what
+//! waits to be published, a pure state machine), `inbound` (what waits to be acknowledged), `presence` (profile and status),
+//! `link` and `v5` (the client library behind one small trait), then [`requester`] and [`embedded`].
+
+mod backoff;
+mod conditions;
+mod desk;
+mod door;
+pub mod embedded;
+mod inbound;
+mod leaving;
+mod link;
+pub mod mesh;
+pub mod metrics;
+mod pager;
+mod post;
+mod presence;
+pub mod requester;
+mod sending;
+pub mod settings;
+mod v5;

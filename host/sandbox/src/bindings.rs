@@ -1,0 +1,16 @@
+//! The host side of the guest contract in `wit/`, generated.
+//!
+//! Owns nothing by hand.
+
+#![allow(missing_docs, unreachable_pub, reason = "generated; the documentation stands in the wit files")]
+
+wasmtime::component::bindgen!({
+    path: "../../wit",
+    world: "amp:capability/executor",
+    imports: {
+        // Reports pause now and then, so that a guest which only talks gives way to others.
+        "amp:capability/report.progress": async,
+        "amp:capability/report.log": async,
+    },
+    exports: { default: async },
+});

@@ -1,0 +1,26 @@
+//! The house test: the real node over a real broker, driven by clients that are not ours.
+//!
+//! Owns one module a journey. Each test's doc line names the checks it proves. It must not know any crate of the node.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking with what it saw")]
+
+mod bad_input;
+mod cancel;
+mod capture;
+mod catalogs;
+mod check;
+mod cli;
+mod crash;
+mod duplicates;
+mod endings;
+mod hostile;
+mod job;
+mod link;
+mod offline;
+mod ops;
+mod owners;
+mod refusals;
+mod registry;
+mod stop;
+mod tidy;
+mod variables;
