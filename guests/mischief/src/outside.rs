@@ -31,7 +31,7 @@ pub fn look_around(_: &Args, _: &Job) -> Result<Outcome, Failure> {
         "args": wasi::cli::environment::get_arguments(),
         "folders": folders.iter().map(|(_, name)| name).collect::<Vec<_>>(),
         "stdin": match stdin { Ok(_) => "open", Err(_) => "closed" },
-        "socket": match socket { Ok(_) => "made".to_owned(), Err(code) => format!("{code:?}") },
+        "socket": match socket { Ok(_) => "made".to_owned(), Err(code) => code.name().to_owned() },
     })))
 }
 

@@ -63,7 +63,7 @@ impl fmt::Display for Fault {
 }
 
 /// Line and column (in characters), both from 1, of a byte offset.
-pub(crate) fn line_column(text: &str, offset: usize) -> (usize, usize) {
+pub fn line_column(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line = 1 + before.bytes().filter(|b| *b == b'\n').count();
     let start = before.rfind('\n').map_or(0, |at| at + 1);

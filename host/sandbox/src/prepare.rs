@@ -15,6 +15,8 @@ use crate::state::State;
 
 /// Largest file of a guest, in bytes.
 pub(crate) const GUEST_BYTES_MAX: usize = 64 << 20;
+/// A page of linear memory, in bytes.
+const PAGE_BYTES: u64 = 64 << 10;
 /// The export a guest is called by.
 const EXECUTE: &str = "execute";
 /// How the name of the interface begins that commands export.
@@ -105,7 +107,7 @@ fn no_execute(component: &Component, engine: &Engine, name: &str, error: &wasmti
     PrepareError { what: format!("the guest {name} {what}"), mend: mend.into() }
 }
 
-/// The linear memory a component has before it runs, in bytes.
+/// The linear memory a component has before it runs, in bytes. wasmtime counts it in pages.
 fn memory_bytes_min(component: &Component) -> u64 {
-    component.resources_required().and_then(|needs| needs.max_initial_memory_size).unwrap_or(0)
+    component.resources_required().and_then(|needs| needs.max_initial_memory_size).unwrap_or(0).saturating_mul(PAGE_BYTES)
 }

@@ -77,7 +77,7 @@ impl Host for State {
 }
 
 /// Lets the runtime drive other jobs, and comes back.
-async fn give_way() {
+pub(crate) async fn give_way() {
     let mut gave_way = false;
     poll_fn(|context| {
         if gave_way {

@@ -15,8 +15,8 @@ use crate::words::LastWords;
 
 /// WASI handles (timers, streams) a guest may hold at once.
 pub(crate) const HANDLES_MAX: usize = 1_000;
-/// Random bytes a guest may ask for in one call. They are made while nobody else has the thread.
-const RANDOM_BYTES_MAX: u64 = 16 << 10;
+/// Random bytes a guest may ask for in one call: they cost no fuel, and are made while nobody else has the thread.
+const RANDOM_BYTES_MAX: u64 = 4 << 10;
 
 /// What the store of one run holds.
 pub(crate) struct State {

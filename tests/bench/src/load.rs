@@ -39,7 +39,6 @@ pub(crate) struct Load {
 /// One answered job.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
-    pub(crate) number: usize,
     pub(crate) after: Duration,
     pub(crate) good: bool,
 }
@@ -75,6 +74,7 @@ impl Load {
     pub(crate) fn throughput(&mut self, target: &Target, outstanding: usize, stretch: Duration) -> Result<f64> {
         let start = Instant::now();
         let answers = self.run(target, outstanding, stretch, JOBS_MAX)?;
+        all_good(&answers)?;
         #[expect(clippy::cast_precision_loss, reason = "a count of jobs")]
         let count = answers.len() as f64;
         Ok(count / start.elapsed().as_secs_f64())
@@ -109,7 +109,7 @@ impl Load {
                 let Some(number) = job_number(&publish.topic) else { continue };
                 if let Some(sent) = open.remove(&number) {
                     let good = is_result(&publish.payload);
-                    answers.push(Answer { number, after: sent.elapsed(), good });
+                    answers.push(Answer { after: sent.elapsed(), good });
                 }
             }
         })

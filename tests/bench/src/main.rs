@@ -5,6 +5,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a measuring program prints what it measured")]
 
+mod bare;
 mod fsync;
 mod load;
 mod mesh;

@@ -68,18 +68,18 @@ impl Report {
         self.push(Figure { what: what.into(), ours, baseline: None, unit, judged: ours, judged_unit: unit, bar });
     }
 
-    /// A figure whose judged value is another one, with its own unit.
-    pub(crate) fn derived(
-        &mut self,
-        what: &str,
-        ours: f64,
-        baseline: f64,
-        unit: &'static str,
-        judged: f64,
-        judged_unit: &'static str,
-        bar: Bar,
-    ) {
-        self.push(Figure { what: what.into(), ours, baseline: Some(baseline), unit, judged, judged_unit, bar });
+    /// A figure judged by itself, shown beside its baseline.
+    pub(crate) fn beside(&mut self, what: &str, ours: f64, baseline: f64, unit: &'static str, bar: Bar) {
+        let baseline = Some(baseline);
+        self.push(Figure { what: what.into(), ours, baseline, unit, judged: ours, judged_unit: unit, bar });
+    }
+
+    /// Judges the last figure by another value, with a unit of its own.
+    pub(crate) fn judge_last(&mut self, judged: f64, judged_unit: &'static str, bar: Bar) {
+        if let Some(figure) = self.figures.last_mut() {
+            (figure.judged, figure.judged_unit, figure.bar) = (judged, judged_unit, bar);
+            eprintln!("    judged {} {judged_unit}", round(judged));
+        }
     }
 
     fn push(&mut self, figure: Figure) {

@@ -19,6 +19,7 @@ mod link;
 mod offline;
 mod ops;
 mod owners;
+mod provenance;
 mod refusals;
 mod registry;
 mod stop;

@@ -100,7 +100,7 @@ fn the_start_says_what_runs_where() {
     assert!(!log.contains('\u{1b}'), "colour codes in a log that is no terminal");
 }
 
-/// S1-83, structured logs: with `--json` or the configured format each line of the log is one JSON object.
+/// DESIGN `data_dir`: a folder serves one process; a second one says so and ends, and the first goes on.
 #[test]
 fn two_nodes_on_one_data_folder_are_refused() {
     let lab = Lab::start();

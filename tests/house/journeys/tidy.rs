@@ -240,7 +240,7 @@ fn no_service_name_in_the_program() {
         faults.extend(
             services
                 .iter()
-                .filter(|s| s.contains('.') && text.contains(&format!("\"{s}")))
+                .filter(|s| s.contains('.') && text.contains(s.as_str()))
                 .map(|s| format!("{} names {s}", shown(&path))),
         );
     }

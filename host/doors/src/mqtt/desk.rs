@@ -285,11 +285,6 @@ impl Desk {
         self.lanes.is_empty() && self.flights.is_empty() && self.turns.iter().all(|turn| matches!(turn, Turn::Lane(_)))
     }
 
-    /// Sheets in flight.
-    pub(crate) fn in_flight(&self) -> usize {
-        self.flights.len()
-    }
-
     fn queue(&mut self, key: JobKey) {
         if let Some(lane) = self.lanes.get_mut(&key)
             && !lane.queued

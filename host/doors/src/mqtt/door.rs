@@ -191,8 +191,7 @@ impl Door {
     }
 
     fn poll_rest(&mut self, cx: &mut Context<'_>) -> Option<Woken> {
-        let now = self.last_event;
-        if let Poll::Ready(receipt) = self.inbound.poll_receipt(cx, now, &self.figures) {
+        if let Poll::Ready(receipt) = self.inbound.poll_receipt(cx, &self.figures) {
             return Some(Woken::Receipt(receipt));
         }
         if let Poll::Ready(mail) = self.inbox.poll_recv(cx) {
@@ -217,7 +216,10 @@ impl Door {
             Mail::Event(event) => self.desk.push_event(event),
             Mail::Advertise(profile) => self.presence.advertise(profile),
             Mail::Drain => self.inbound.drain(),
-            Mail::Close(until, done) => self.close(until, done),
+            Mail::Close(until, done) => {
+                self.inbound.close();
+                self.close(until, done);
+            }
         }
     }
 
@@ -275,10 +277,6 @@ impl Door {
     }
 
     fn handle_delivery(&mut self, delivery: Delivery) {
-        if self.leaving.is_some() {
-            // Left with the broker, which has it ready for the next start.
-            return;
-        }
         let delivery = match self.inbound.handle(delivery, &self.figures) {
             Handled::Acknowledge(receipt) => return self.receipts.push_back(receipt),
             Handled::Kept => return,
@@ -382,10 +380,10 @@ impl Door {
             self.reconnect_at.filter(|_| self.link.is_none()),
             self.inbound.next_retry(),
             self.desk.next_retry(),
-            self.presence.next_retry(),
+            self.presence.next_retry().filter(|_| self.open_since.is_some()),
             self.pager.next_retry(),
             self.delivered_since.map(|since| since + super::sending::DELIVERED_WAIT),
-            self.leaving.as_ref().map(Leaving::next_step),
+            self.leaving.as_ref().map(|leaving| leaving.next_step(now)),
         ];
         let next = next.into_iter().flatten().min().unwrap_or(now + IDLE);
         if next < self.timer.deadline() || self.timer.is_elapsed() {

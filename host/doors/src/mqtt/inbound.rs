@@ -88,6 +88,7 @@ pub(crate) struct Inbound {
     held_bytes: usize,
     epoch: u64,
     draining: bool,
+    closing: bool,
     overflowed: bool,
 }
 
@@ -108,6 +109,7 @@ impl Inbound {
             held_bytes: 0,
             epoch: 0,
             draining: false,
+            closing: false,
             overflowed: false,
         }
     }
@@ -130,6 +132,12 @@ impl Inbound {
     /// From now on invokes are left with the broker, unacknowledged; it sends them again to the next instance.
     pub(crate) fn drain(&mut self) {
         self.draining = true;
+    }
+
+    /// From now on every command is left with the broker.
+    pub(crate) fn close(&mut self) {
+        self.draining = true;
+        self.closing = true;
     }
 
     /// Commands that are not acknowledged yet.
@@ -165,7 +173,7 @@ impl Inbound {
             Command::Invoke => figures.invokes.increment(1),
             Command::Cancel => figures.cancels.increment(1),
         }
-        if self.draining && command == Command::Invoke {
+        if self.closing || self.draining && command == Command::Invoke {
             return Handled::Kept;
         }
         if self.held() >= HELD_MAX || self.held_bytes + delivery.payload.len() > HELD_BYTES_MAX {
@@ -214,7 +222,7 @@ impl Inbound {
     }
 
     /// The next receipt to acknowledge. Pending while the engine owes answers, or nothing is held.
-    pub(crate) fn poll_receipt(&mut self, cx: &mut Context<'_>, now: Instant, figures: &Figures) -> Poll<Receipt> {
+    pub(crate) fn poll_receipt(&mut self, cx: &mut Context<'_>, figures: &Figures) -> Poll<Receipt> {
         while let Poll::Ready(Some((held, answer))) = self.asking.poll_next_unpin(cx) {
             let Some(held) = held else { continue };
             let current = held.epoch == self.epoch;
@@ -232,7 +240,7 @@ impl Inbound {
                         tracing::warn!(agent = %self.agent, %why, "a command stays unacknowledged and is tried again");
                         self.retry.push_back(held);
                         if self.retry_at.is_none() {
-                            self.retry_at = Some(now + self.backoff.wait());
+                            self.retry_at = Some(Instant::now() + self.backoff.wait());
                         }
                     } else {
                         self.held_bytes -= held.delivery.payload.len();

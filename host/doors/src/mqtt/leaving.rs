@@ -43,15 +43,15 @@ impl Leaving {
     }
 
     /// When the stage has to be looked at again.
-    pub(crate) fn next_step(&self) -> Instant {
-        if self.stage == Stage::Emptying { self.until.min(self.since + RECONNECT_GRACE) } else { self.until }
+    pub(crate) fn next_step(&self, now: Instant) -> Instant {
+        let grace = self.since + RECONNECT_GRACE;
+        if self.stage == Stage::Emptying && grace > now { self.until.min(grace) } else { self.until }
     }
 }
 
 impl Door {
     /// Starts to close.
     pub(super) fn close(&mut self, until: Instant, done: oneshot::Sender<Closed>) {
-        self.inbound.drain();
         let since = Instant::now();
         self.leaving = Some(Leaving { stage: Stage::Emptying, until, since, done: Some(done), closed: Closed::default() });
     }
@@ -68,6 +68,7 @@ impl Door {
         let now = Instant::now();
         let mut leaving =
             Leaving { stage: Stage::Goodbye, until: now + GOODBYE_MAX, since: now, done: None, closed: Closed::default() };
+        self.inbound.close();
         self.goodbye(&mut leaving, now);
         self.leaving = Some(leaving);
     }

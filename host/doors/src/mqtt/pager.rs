@@ -64,9 +64,9 @@ impl Pager {
 
     /// Asks for a page if one is needed and there is room for it.
     pub(crate) fn turn(&mut self, now: Instant) {
-        let waits = self.retry_at.is_some_and(|at| at > now);
-        if self.page.is_none() && !waits && self.post.is_lagging() && self.post.has_room(PAGE_ROWS) {
-            self.retry_at = None;
+        // A time that has passed is dropped even when nothing is asked, or the door's timer would fire for ever.
+        self.retry_at = self.retry_at.filter(|at| *at > now);
+        if self.page.is_none() && self.retry_at.is_none() && self.post.is_lagging() && self.post.has_room(PAGE_ROWS) {
             // First this, then the question: a row that was left before is in the answer, a later one is in the letter box.
             self.post.stop_lagging();
             self.page = Some(self.outbox.due(self.agent.clone(), self.after, PAGE_ROWS));
