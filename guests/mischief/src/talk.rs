@@ -8,7 +8,15 @@ use crate::Args;
 /// Says back what it was given, the arguments to the byte.
 pub fn echo(_: &Args, job: &Job) -> Result<Outcome, Failure> {
     let rest = serde_json::json!([
-        job.id, job.owner, job.service, job.prompt, job.parent, job.root, job.depth, job.attempt, job.timeout_ms
+        job.id,
+        job.owner,
+        job.service,
+        job.prompt,
+        job.parent,
+        job.root,
+        job.depth,
+        job.attempt,
+        job.timeout_ms
     ]);
     Ok(Outcome { kind: None, body: format!("{{\"args\":{},\"job\":{rest}}}", job.args) })
 }

@@ -12,7 +12,7 @@ use crate::schema::Schema;
 use crate::template::{RenderError, Template, Text, Values};
 
 /// What runs the prompt of an entry.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ExecutorRef {
     /// The agent's default executor, which must exist (G1-56).
     Default,

@@ -11,7 +11,8 @@ const DEFAULT_FILTER: &str = "info,rumqttc=warn,mqtt5=warn,hyper=warn,wasmtime=w
 
 /// Starts logging. `json` gives one object a line. `quiet` keeps all but warnings away, for commands that talk to people.
 pub(crate) fn start(json: bool, quiet: bool) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(if quiet { "warn" } else { DEFAULT_FILTER }));
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(if quiet { "warn" } else { DEFAULT_FILTER }));
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     if json {
         lines.json().flatten_event(true).init();

@@ -4,9 +4,12 @@
 
 use std::path::Path;
 
-/// The built-in guests by name (G1-56).
-pub(crate) fn builtin_guests() -> &'static [(&'static str, &'static [u8])] {
-    &[("prompt", include_bytes!("../../../guests/prompt/prompt.wasm"))]
+use supply::Builtin;
+
+/// The built-in guests (G1-56).
+pub(crate) fn builtins() -> Vec<Builtin> {
+    let prompt: &[u8] = include_bytes!("../../../guests/prompt/prompt.wasm");
+    vec![Builtin { name: "prompt", bytes: prompt.into() }]
 }
 
 include!(concat!(env!("OUT_DIR"), "/demo.rs"));

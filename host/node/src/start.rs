@@ -3,6 +3,7 @@
 //! Owns the order of start and stop. It must not know what a command line says.
 
 use std::collections::HashMap;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,11 +21,11 @@ use job::ids::AgentId;
 use job::jobs::Jobs;
 use job::status::{Board, Condition, Severity};
 use job::store::{JobStore, Outbox};
-use job::variables::Variables;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use sandbox::Sandbox;
 use store::SqliteJournal;
-use supply::{Broker, Config, Deployment, SyncMode};
+use supply::config::{Broker, SyncMode};
+use supply::{Config, Deployment};
 use wire::mqtt::registry::{Advertised, OwnerPolicy, Profile};
 use wire::mqtt::topics::Root;
 
@@ -36,6 +37,8 @@ use crate::shipped;
 const HOUSEKEEPING: Duration = Duration::from_secs(60);
 /// Longest time the outbox may take to empty at a stop, beyond the grace time.
 const DELIVERY_GRACE: Duration = Duration::from_secs(10);
+/// Mode of the data folder, where it has to be made.
+const PRIVATE: u32 = 0o700;
 /// Bytes in a mebibyte.
 const MIB: u64 = 1024 * 1024;
 
@@ -51,8 +54,29 @@ pub(crate) struct Node {
     ops: Option<Ops>,
     broker: Option<EmbeddedBroker>,
     housekeeper: tokio::task::JoinHandle<()>,
-    /// Guests run here; dropped last, without waiting for a guest.
-    guests: Option<tokio::runtime::Runtime>,
+    /// Guests run here.
+    _guests: GuestThreads,
+}
+
+/// The threads guests run on. Dropped without waiting for a guest, on whatever thread that may be.
+struct GuestThreads(Option<tokio::runtime::Runtime>);
+
+impl GuestThreads {
+    fn start() -> Result<(Self, tokio::runtime::Handle), Failure> {
+        let threads = std::thread::available_parallelism().map_or(2, usize::from);
+        let runtime = sandbox::guest_runtime(threads)
+            .map_err(|error| Failure::failed(format!("threads for guests cannot be started: {error}")))?;
+        let handle = runtime.handle().clone();
+        Ok((Self(Some(runtime)), handle))
+    }
+}
+
+impl Drop for GuestThreads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Node {
@@ -66,14 +90,13 @@ impl Node {
         doors::mqtt::metrics::describe();
 
         let journal = open_journal(&config, &data_dir)?;
-        let guests = sandbox::guest_runtime(std::thread::available_parallelism().map_or(2, usize::from))
-            .map_err(|error| Failure::failed(format!("threads for guests cannot be started: {error}")))?;
+        let (guests, workers) = GuestThreads::start()?;
         let sandbox = open_sandbox(&config, &data_dir)?;
         let snapshots = load_catalogs(&config, &sandbox, &board).await?;
-        let deployment: Arc<dyn Variables> = Arc::new(Deployment::new(&config));
+        let deployment = Arc::new(Deployment::new(&config, supply::process_environ()));
 
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let settings = mesh_settings(&config, deployment.as_ref()).await?;
+        let settings = mesh_settings(&config, &deployment).await?;
         let profiles = snapshots.iter().map(|snapshot| profile(&config, snapshot)).collect();
         let mut mesh = Mesh::new(settings, profiles, clock.clone(), board.clone());
         journal.attach(mesh.courier());
@@ -84,15 +107,16 @@ impl Node {
             variables: deployment,
             clock: clock.clone(),
             board: board.clone(),
-            workers: guests.handle().clone(),
+            workers,
         };
         let engine = Engine::new(engine_settings(&config), ports, snapshots);
         if retire {
             engine.retire();
         }
-        let recovered = engine.recover().await.map_err(|error| {
-            Failure::failed(format!("the journal in {} cannot be read: {error}", data_dir.display()))
-        })?;
+        let recovered = engine
+            .recover()
+            .await
+            .map_err(|error| Failure::failed(format!("the journal in {} cannot be read: {error}", data_dir.display())))?;
 
         let ops = open_ops(&config, metrics, &board).await?;
         let broker = open_broker(&config).await?;
@@ -103,7 +127,7 @@ impl Node {
         }
         mesh.start(&jobs, &outbox);
         let housekeeper = tokio::spawn(housekeeping(config.clone(), engine.clone(), store.clone(), clock, sandbox));
-        Ok(Self { config, data_dir, engine, recovered, board, store, mesh, ops, broker, housekeeper, guests: Some(guests) })
+        Ok(Self { config, data_dir, engine, recovered, board, store, mesh, ops, broker, housekeeper, _guests: guests })
     }
 
     /// Waits until every agent is connected, or for `patience`.
@@ -128,7 +152,7 @@ impl Node {
         if !report.in_time {
             tracing::info!("the grace time is over; what may run again stays in the journal");
         }
-        let closed = self.mesh.close(Instant::now() + DELIVERY_GRACE).await;
+        let closed = self.mesh.close(tokio::time::Instant::now() + DELIVERY_GRACE).await;
         self.housekeeper.abort();
         self.store.close().await;
         if let Some(ops) = self.ops.take() {
@@ -137,18 +161,18 @@ impl Node {
         if let Some(broker) = self.broker.take() {
             broker.stop().await;
         }
-        if let Some(guests) = self.guests.take() {
-            guests.shutdown_background();
-        }
         tracing::info!("stopped");
         closed
     }
 }
 
 fn data_dir(config: &Config) -> Result<PathBuf, Failure> {
-    let dir = supply::data_dir(config).map_err(|error| Failure::usage(error.to_string()))?;
-    supply::create_private(&dir).map_err(|error| {
-        Failure::usage(format!("the data folder {} cannot be used: {error}", dir.display()))
+    let environ = supply::process_environ();
+    let dir = supply::data_dir::resolve(config.node.data_dir.as_deref(), &environ);
+    let dir = dir.map_err(|error| Failure::usage(error.to_string()))?;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(PRIVATE).create(&dir);
+    made.map_err(|error| {
+        Failure::usage(format!("the data folder {} cannot be made: {error}", dir.display()))
             .mend("set node.data_dir (AMP_NODE__DATA_DIR) to a folder this user may write")
     })?;
     Ok(dir)
@@ -177,9 +201,9 @@ fn open_sandbox(config: &Config, data_dir: &std::path::Path) -> Result<Sandbox, 
 async fn load_catalogs(config: &Config, executor: &dyn Executor, board: &Board) -> Result<Vec<Arc<Snapshot>>, Failure> {
     let mut snapshots = Vec::new();
     for agent in &config.agents {
-        let snapshot = supply::load_agent(agent, &config.limits, shipped::builtin_guests(), executor)
+        let snapshot = supply::load_agent(agent, &config.limits, &shipped::builtins(), executor)
             .await
-            .map_err(|fault| Failure::usage(fault.to_string()))?;
+            .map_err(|error| Failure::usage(error.to_string()))?;
         for (nth, fault) in snapshot.faults.iter().enumerate() {
             tracing::error!(agent = %agent.id, "{fault}");
             let what = format!("{}: {}", fault.place, fault.what);
@@ -218,10 +242,7 @@ fn engine_settings(config: &Config) -> Settings {
             max_queued: config.limits.max_queued,
             max_depth: config.mesh.max_depth,
         },
-        memory: Memory {
-            remember_ms: ms(config.journal.remember),
-            resend_window_ms: ms(config.mesh.resend_window),
-        },
+        memory: Memory { remember_ms: ms(config.journal.remember), resend_window_ms: ms(config.mesh.resend_window) },
         sync_full: config.journal.sync == SyncMode::Full,
     }
 }
@@ -235,7 +256,7 @@ pub(crate) fn broker_address(config: &Config) -> BrokerAddress {
 }
 
 /// The login for the broker, its variables resolved now.
-pub(crate) async fn login(config: &Config, variables: &dyn Variables) -> Result<Option<Login>, Failure> {
+pub(crate) async fn login(config: &Config, deployment: &Deployment) -> Result<Option<Login>, Failure> {
     let Some(username) = &config.mesh.username else { return Ok(None) };
     let mut texts = Vec::new();
     for (key, text) in [("mesh.username", Some(username)), ("mesh.password", config.mesh.password.as_ref())] {
@@ -243,7 +264,7 @@ pub(crate) async fn login(config: &Config, variables: &dyn Variables) -> Result<
             texts.push(String::new());
             continue;
         };
-        texts.push(supply::fill(text, variables).await.map_err(|error| Failure::usage(format!("{key}: {error}")))?);
+        texts.push(deployment.fill(text).await.map_err(|error| Failure::usage(format!("{key}: {error}")))?);
     }
     let password = texts.pop().unwrap_or_default();
     Ok(texts.pop().map(|username| Login { username, password }))
@@ -259,10 +280,10 @@ pub(crate) fn root(config: &Config) -> Result<Root, Failure> {
     Root::parse(&config.mesh.root).map_err(|error| Failure::usage(format!("mesh.root: {error}")))
 }
 
-async fn mesh_settings(config: &Config, variables: &dyn Variables) -> Result<MeshSettings, Failure> {
+async fn mesh_settings(config: &Config, deployment: &Deployment) -> Result<MeshSettings, Failure> {
     Ok(MeshSettings {
         broker: broker_address(config),
-        login: login(config, variables).await?,
+        login: login(config, deployment).await?,
         root: root(config)?,
         payload_bytes_max: usize::try_from(config.mesh.max_payload_kb).unwrap_or(usize::MAX).saturating_mul(1024),
         packet_bytes_max: packet_bytes(config),

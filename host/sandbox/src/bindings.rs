@@ -7,10 +7,5 @@
 wasmtime::component::bindgen!({
     path: "../../wit",
     world: "amp:capability/executor",
-    imports: {
-        // Reports pause now and then, so that a guest which only talks gives way to others.
-        "amp:capability/report.progress": async,
-        "amp:capability/report.log": async,
-    },
     exports: { default: async },
 });

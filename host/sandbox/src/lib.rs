@@ -4,7 +4,7 @@
 //! ended. It must not know a catalog, a door, a journal, or what any service does.
 //!
 //! Read in this order: [`Sandbox`] (`sandbox.rs`) prepares guests (`prepare.rs`, `convert.rs`, `cache.rs`, `compiled.rs`); a
-//! ready guest runs jobs (`run.rs`) in a store whose state (`state.rs`) holds the limiter (`limiter.rs`), what the guest may
+//! ready guest runs jobs (`run.rs`), giving way to others (`turns.rs`), in a store whose state (`state.rs`) holds the limiter (`limiter.rs`), what the guest may
 //! say (`speech.rs`, `words.rs`) and what it may ask (`outward.rs`); `end.rs` tells how it ended.
 
 mod bindings;
@@ -24,6 +24,7 @@ mod speech;
 mod state;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod words;
 
 pub use crate::cache::CacheError;

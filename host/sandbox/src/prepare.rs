@@ -59,13 +59,17 @@ pub(crate) fn too_large(name: &str, bytes: usize) -> PrepareError {
 pub(crate) fn not_compiled(name: &str, error: &wasmtime::Error) -> PrepareError {
     PrepareError {
         what: format!("the guest {name} does not compile: {error:#}"),
-        mend: "build it for WebAssembly 2.0 with 32-bit memory, as one component of at most 16 core modules and one memory".into(),
+        mend: "build it for WebAssembly 2.0 with 32-bit memory, as one component of at most 16 core modules and one memory"
+            .into(),
     }
 }
 
 /// This process could not do the work; the guest may be fine.
 pub(crate) fn no_thread(name: &str, why: &str) -> PrepareError {
-    PrepareError { what: format!("the guest {name} was not prepared: {why}"), mend: "try again; the node's log tells more".into() }
+    PrepareError {
+        what: format!("the guest {name} was not prepared: {why}"),
+        mend: "try again; the node's log tells more".into(),
+    }
 }
 
 /// Checks a component and makes it ready.
@@ -100,7 +104,10 @@ fn no_execute(component: &Component, engine: &Engine, name: &str, error: &wasmti
     let (what, mend) = if exports.iter().any(|export| export == EXECUTE) {
         (format!("exports `execute` with another type: {error:#}"), "build it against the current wit/ folder")
     } else if exports.iter().any(|export| export.starts_with(COMMAND)) {
-        ("is a WASI command, which this host does not run".to_owned(), "export `execute` of the world amp:capability/executor instead")
+        (
+            "is a WASI command, which this host does not run".to_owned(),
+            "export `execute` of the world amp:capability/executor instead",
+        )
     } else {
         ("exports no `execute`".to_owned(), "export `execute` of the world amp:capability/executor")
     };

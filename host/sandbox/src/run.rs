@@ -16,15 +16,12 @@ use tokio::time::Sleep;
 use wasmtime::{Engine, Store};
 
 use crate::bindings::ExecutorPre;
-use crate::bindings::amp::capability::types::Job;
+use crate::bindings::amp::capability::types::{Failure, Job, Outcome};
 use crate::end;
 use crate::state::State;
+use crate::turns;
 
-/// Fuel a guest burns between two moments in which others may have its thread. Between 0.02 and 0.1 ms, at a cost of about
-/// three percent of pure computing.
-const GIVE_WAY_FUEL: u64 = 500_000;
-
-/// A guest that is compiled, linked and checked.
+/// A guest that is compiled, linked and checked. Its runs are driven by a tokio runtime with timers ([`crate::guest_runtime`]).
 pub(crate) struct ReadyGuest {
     parts: Arc<Parts>,
 }
@@ -90,7 +87,7 @@ async fn run(parts: Arc<Parts>, work: Work, host: Arc<dyn Host>) -> Ran {
 }
 
 /// What the guest is told of its job.
-fn job_of(work: &Work) -> Job {
+pub(crate) fn job_of(work: &Work) -> Job {
     Job {
         id: work.key.job.as_str().to_owned(),
         owner: work.key.owner.as_str().to_owned(),
@@ -109,7 +106,7 @@ fn store_for(engine: &Engine, limits: &Limits, grants: &Grants, host: Arc<dyn Ho
     let mut store = Store::new(engine, State::new(limits, grants, host));
     store.limiter(|state| &mut state.limiter);
     store.set_fuel(limits.fuel)?;
-    store.fuel_async_yield_interval(Some(GIVE_WAY_FUEL))?;
+    turns::watch(&mut store)?;
     store.set_hostcall_fuel(end::handed_over_bytes_max(limits));
     Ok(store)
 }
@@ -127,7 +124,7 @@ enum Called {
     /// There was no instance.
     NeverRan(wasmtime::Error),
     /// It was called.
-    Ran(wasmtime::Result<Result<crate::bindings::amp::capability::types::Outcome, crate::bindings::amp::capability::types::Failure>>),
+    Ran(wasmtime::Result<Result<Outcome, Failure>>),
 }
 
 /// Who won.
@@ -149,9 +146,11 @@ async fn race<T>(mut stop: BoxFuture<'static, ()>, deadline: Instant, call: impl
         if stop.as_mut().poll(context).is_ready() {
             return Poll::Ready(Raced::Stopped);
         }
-        if Instant::now() >= deadline {
+        let now = Instant::now();
+        if now >= deadline {
             return Poll::Ready(Raced::Late);
         }
+        turns::begin(now);
         if let Poll::Ready(called) = call.as_mut().poll(context) {
             return Poll::Ready(Raced::Over(called));
         }

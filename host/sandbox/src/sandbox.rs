@@ -34,7 +34,9 @@ pub enum SandboxError {
     #[error(transparent)]
     Cache(#[from] CacheError),
     /// wasmtime could not be set up.
-    #[error("the WebAssembly engine cannot hold {max_live} instances here: {why}; lower limits.max_live, or lift the limit on address space (ulimit -v)")]
+    #[error(
+        "the WebAssembly engine cannot hold {max_live} instances here: {why}; lower limits.max_live, or lift the limit on address space (ulimit -v)"
+    )]
     Engine {
         /// What was asked for.
         max_live: u32,
@@ -106,7 +108,8 @@ impl Shared {
         if let Some(found) = found {
             return found;
         }
-        let permit = self.compilers.clone().acquire_owned().await.map_err(|_| prepare::no_thread(&name, "it is shutting down"))?;
+        let permit =
+            self.compilers.clone().acquire_owned().await.map_err(|_| prepare::no_thread(&name, "it is shutting down"))?;
         // Somebody may have compiled the same bytes while this call waited.
         if let Some(known) = self.known(&content) {
             return Ok(known);
@@ -138,9 +141,10 @@ impl Shared {
         let component = to_component(bytes).map_err(|error| prepare::not_wasm(name, &error))?;
         let component = Component::new(&self.engine, &component).map_err(|error| prepare::not_compiled(name, &error))?;
         let guest = self.remember(content, name, &component)?;
-        let kept = component.serialize().map_err(|error| format!("{error:#}")).and_then(|code| {
-            self.cache.save(&Key::new(&self.engine, content), &code).map_err(|error| error.to_string())
-        });
+        let kept = component
+            .serialize()
+            .map_err(|error| format!("{error:#}"))
+            .and_then(|code| self.cache.save(&Key::new(&self.engine, content), &code).map_err(|error| error.to_string()));
         if let Err(why) = kept {
             tracing::warn!(guest = name, "compiled code is not cached, the next start compiles it again: {why}");
         }

@@ -1,9 +1,6 @@
 //! What a guest may say while it works: progress and log (`report` in `wit/`).
 //!
-//! Owns the bounds of that: how long, how many, and how often a talking guest gives way. It must not know who listens.
-
-use std::future::poll_fn;
-use std::task::Poll;
+//! Owns the bounds of that: how long and how many. It must not know who listens.
 
 use job::executor::LogLevel;
 
@@ -18,43 +15,22 @@ pub(crate) const LOG_BYTES_MAX: usize = 8 << 10;
 pub(crate) const PROGRESS_CALLS_MAX: u32 = 10_000;
 /// Log lines of one job that are passed on; later ones are dropped.
 pub(crate) const LOG_CALLS_MAX: u32 = 10_000;
-/// What a call costs beside its bytes, in the measure of [`GIVE_WAY_BYTES`].
-const CALL_BYTES: usize = 4 << 10;
-/// A guest that talks burns no fuel in the host, so after this many bytes it gives way to others.
-const GIVE_WAY_BYTES: usize = 256 << 10;
-
 /// How much one run has said.
 #[derive(Debug, Default)]
 pub(crate) struct Speech {
     progress_calls: u32,
     log_calls: u32,
-    since_pause_bytes: usize,
-}
-
-impl Speech {
-    /// Counts a call; true when it is time to give way.
-    fn counts(&mut self, message: &str) -> bool {
-        self.since_pause_bytes = self.since_pause_bytes.saturating_add(CALL_BYTES + message.len());
-        let pause = self.since_pause_bytes >= GIVE_WAY_BYTES;
-        if pause {
-            self.since_pause_bytes = 0;
-        }
-        pause
-    }
 }
 
 impl Host for State {
-    async fn progress(&mut self, message: String) {
+    fn progress(&mut self, message: String) {
         if self.speech.progress_calls < PROGRESS_CALLS_MAX {
             self.speech.progress_calls += 1;
             self.host.progress(cut(&message, PROGRESS_BYTES_MAX));
         }
-        if self.speech.counts(&message) {
-            give_way().await;
-        }
     }
 
-    async fn log(&mut self, level: Level, message: String) {
+    fn log(&mut self, level: Level, message: String) {
         let line = cut(&message, LOG_BYTES_MAX);
         let level = match level {
             Level::Debug => LogLevel::Debug,
@@ -70,24 +46,7 @@ impl Host for State {
             self.speech.log_calls += 1;
             self.host.log(level, line);
         }
-        if self.speech.counts(&message) {
-            give_way().await;
-        }
     }
-}
-
-/// Lets the runtime drive other jobs, and comes back.
-pub(crate) async fn give_way() {
-    let mut gave_way = false;
-    poll_fn(|context| {
-        if gave_way {
-            return Poll::Ready(());
-        }
-        gave_way = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// The longest start of a text that fits, cut between characters.
@@ -104,7 +63,15 @@ mod tests {
 
     #[test]
     fn texts_are_cut_between_characters() {
-        let rows = [("abc", 3, "abc"), ("abcd", 3, "abc"), ("aé", 2, "a"), ("aé", 3, "aé"), ("日本", 5, "日"), ("日", 2, ""), ("", 0, "")];
+        let rows = [
+            ("abc", 3, "abc"),
+            ("abcd", 3, "abc"),
+            ("aé", 2, "a"),
+            ("aé", 3, "aé"),
+            ("日本", 5, "日"),
+            ("日", 2, ""),
+            ("", 0, ""),
+        ];
         for (text, bytes_max, expected) in rows {
             assert_eq!(cut(text, bytes_max), expected, "{text:?} to {bytes_max}");
         }

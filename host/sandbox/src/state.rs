@@ -15,8 +15,8 @@ use crate::words::LastWords;
 
 /// WASI handles (timers, streams) a guest may hold at once.
 pub(crate) const HANDLES_MAX: usize = 1_000;
-/// Random bytes a guest may ask for in one call: they cost no fuel, and are made while nobody else has the thread.
-const RANDOM_BYTES_MAX: u64 = 4 << 10;
+/// Random bytes a guest may ask for in one call; they are made while nobody else has the thread.
+const RANDOM_BYTES_MAX: u64 = 64 << 10;
 
 /// What the store of one run holds.
 pub(crate) struct State {
@@ -26,6 +26,8 @@ pub(crate) struct State {
     pub(crate) host: Arc<dyn Host>,
     /// How much the guest has said.
     pub(crate) speech: Speech,
+    /// Its turn is over, and its next step is to give way (`turns.rs`).
+    pub(crate) turn_is_over: bool,
     /// The tail of its stdout, stderr and error lines.
     pub(crate) words: LastWords,
     wasi: WasiCtx,
@@ -50,7 +52,7 @@ impl State {
         let mut handles = ResourceTable::new();
         handles.set_max_capacity(HANDLES_MAX);
         let limiter = Limiter::new(limits.memory_bytes);
-        Self { limiter, host, speech: Speech::default(), words, wasi: wasi.build(), handles }
+        Self { limiter, host, speech: Speech::default(), turn_is_over: false, words, wasi: wasi.build(), handles }
     }
 }
 

@@ -11,14 +11,10 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
-use crate::speech::give_way;
-
 /// Bytes that are kept; older ones make room.
 pub(crate) const LAST_WORDS_BYTES_MAX: usize = 2 << 10;
-/// Bytes a guest may write before it has to wait, which lets others have its thread: writing burns no fuel.
+/// Bytes a guest may write in one call.
 const WRITE_BYTES_MAX: usize = 64 << 10;
-/// What a write costs beside its bytes, in the same measure.
-const CALL_BYTES: usize = 1 << 10;
 
 /// A shared buffer of the newest bytes.
 #[derive(Debug, Clone, Default)]
@@ -56,23 +52,16 @@ impl StdoutStream for LastWords {
     }
 
     fn p2_stream(&self) -> Box<dyn OutputStream> {
-        Box::new(Stream { words: self.clone(), permit_bytes: WRITE_BYTES_MAX })
+        Box::new(self.clone())
     }
 }
 
-/// A guest's stdout or stderr.
-struct Stream {
-    words: LastWords,
-    permit_bytes: usize,
-}
-
-impl OutputStream for Stream {
+impl OutputStream for LastWords {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        if bytes.len() > self.permit_bytes {
+        if bytes.len() > WRITE_BYTES_MAX {
             return Err(StreamError::trap("the guest wrote more than it was permitted to"));
         }
-        self.permit_bytes = self.permit_bytes.saturating_sub(CALL_BYTES + bytes.len());
-        self.words.say(&bytes);
+        self.say(&bytes);
         Ok(())
     }
 
@@ -81,18 +70,13 @@ impl OutputStream for Stream {
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
-        Ok(self.permit_bytes)
+        Ok(WRITE_BYTES_MAX)
     }
 }
 
 #[async_trait::async_trait]
-impl Pollable for Stream {
-    async fn ready(&mut self) {
-        if self.permit_bytes == 0 {
-            give_way().await;
-            self.permit_bytes = WRITE_BYTES_MAX;
-        }
-    }
+impl Pollable for LastWords {
+    async fn ready(&mut self) {}
 }
 
 impl AsyncWrite for LastWords {

@@ -12,5 +12,5 @@ pub mod folder;
 pub mod load;
 
 pub use config::{Config, ConfigError, Inputs, KEYS, Key};
-
-
+pub use deployment::{Deployment, Environ, process_environ};
+pub use load::{AgentRules, Builtin, Checked, LoadError, load_agent, prepare, read_agent};

@@ -13,6 +13,7 @@ mod cli;
 mod crash;
 mod duplicates;
 mod endings;
+mod harness;
 mod hostile;
 mod job;
 mod link;

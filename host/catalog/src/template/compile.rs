@@ -49,7 +49,7 @@ pub(super) struct Compiled {
 
 /// Compiles a template, with every refusal before any damage.
 pub(super) fn compile(source: &str, spelling: Spelling, kind: Kind) -> Result<Compiled, TemplateFault> {
-    let text = scan(source, spelling)?;
+    let text = scan(source, spelling, kind == Kind::Prompt)?;
     let parsed = handlebars::Template::compile(&text).map_err(|error| {
         let (line, column) = error.pos().unwrap_or((1, 1));
         refused(source, line, column, "the template cannot be read from here on")

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::spelling::Spelling;
+use super::spelling::{Spelling, malformed};
 use super::tags::{Block, Tags};
 
 /// Longest template, in bytes; the engine's compile time is quadratic (G1-9).
@@ -43,8 +43,9 @@ impl TemplateFault {
     }
 }
 
-/// Checks a template and gives the text for the engine: the same lines and columns, in braces.
-pub(super) fn scan(source: &str, spelling: Spelling) -> Result<Cow<'_, str>, TemplateFault> {
+/// Checks a template and gives the text for the engine: the same lines and columns, in braces. With `variables`, what opens a
+/// variable has to be one.
+pub(super) fn scan(source: &str, spelling: Spelling, variables: bool) -> Result<Cow<'_, str>, TemplateFault> {
     if source.len() > SOURCE_BYTES_MAX {
         let what = format!("the template is {} bytes long, the limit is {SOURCE_BYTES_MAX}", source.len());
         return Err(TemplateFault::at(source, 0, what, "shorten it, or pass the long part as an argument"));
@@ -55,7 +56,7 @@ pub(super) fn scan(source: &str, spelling: Spelling) -> Result<Cow<'_, str>, Tem
         let what = "the private characters U+E000 and U+E001 cannot stand in a prompt with angle placeholders";
         return Err(TemplateFault::at(source, at, what, "take them out"));
     }
-    let mut scanner = Scanner { source, spelling, out: String::new(), tags: Tags::new(source, spelling) };
+    let mut scanner = Scanner { source, spelling, variables, out: String::new(), tags: Tags::new(source, spelling) };
     scanner.run()?;
     Ok(match spelling {
         Spelling::Braces => Cow::Borrowed(source),
@@ -66,6 +67,7 @@ pub(super) fn scan(source: &str, spelling: Spelling) -> Result<Cow<'_, str>, Tem
 struct Scanner<'a> {
     source: &'a str,
     spelling: Spelling,
+    variables: bool,
     /// The text for the engine, kept for angles only.
     out: String,
     tags: Tags<'a>,
@@ -79,35 +81,44 @@ impl<'a> Scanner<'a> {
             let text = &self.source[at..open];
             let backslashes = text.bytes().rev().take_while(|b| *b == b'\\').count();
             if backslashes == 1 {
-                at = self.pass_escape(text, open);
+                at = self.pass_escape(at, text, open)?;
             } else {
-                self.pass_text(text);
+                self.pass_text(at, text)?;
                 at = self.pass_tag(open)?;
             }
         }
         let rest = &self.source[at..];
-        self.pass_text(rest);
+        self.pass_text(at, rest)?;
         self.tags.end()
     }
 
-    /// Text between tags.
-    fn pass_text(&mut self, text: &str) {
+    /// Text between tags, from this byte on.
+    fn pass_text(&mut self, from: usize, text: &str) -> Result<(), TemplateFault> {
+        if self.variables
+            && let Some(at) = malformed(text, self.spelling)
+        {
+            let what = format!("{} opens a variable and no name follows", snippet(&text[at..]));
+            let (name, dollars) = (self.spelling.variable("NAME"), self.spelling.variable_open());
+            return Err(TemplateFault::at(self.source, from + at, what, format!("write {name}, or ${dollars} for the characters themselves")));
+        }
         if self.spelling == Spelling::Angles {
             self.out.extend(text.chars().map(|c| if c == '{' { HIDDEN_BRACE } else { c }));
         }
+        Ok(())
     }
 
     /// `\{{` is the text `{{`. The engine reads four braces after the backslash as one escape; so does this.
-    fn pass_escape(&mut self, text: &str, open: usize) -> usize {
+    fn pass_escape(&mut self, from: usize, text: &str, open: usize) -> Result<usize, TemplateFault> {
         let mark = self.spelling.open();
         let twice = self.source[open + mark.len()..].starts_with(mark);
         let end = open + mark.len() * (1 + usize::from(twice));
+        self.pass_text(from, &text[..text.len() - 1])?;
         if self.spelling == Spelling::Angles {
-            self.pass_text(&text[..text.len() - 1]);
             self.out.push(HIDDEN_NOTHING);
-            self.out.push_str(&self.source[open..end]);
+            // The engine takes these four or two braces for the rest of the escape.
+            self.out.push_str(if twice { "{{{{" } else { "{{" });
         }
-        end
+        Ok(end)
     }
 
     /// A tag from its opening mark; gives the place after its closing mark.

@@ -53,6 +53,11 @@ impl Spelling {
     pub(crate) fn tag(self, body: &str) -> String {
         format!("{}{body}{}", self.open(), self.close())
     }
+
+    /// A variable in this spelling, for messages.
+    pub(crate) fn variable(self, name: &str) -> String {
+        format!("{}{name}{}", self.variable_open(), self.variable_close())
+    }
 }
 
 /// A piece of a text.
@@ -71,33 +76,56 @@ pub fn is_variable_name(word: &str) -> bool {
         && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// Splits a text at its variables. `$${NAME}` is the text `${NAME}`; what only resembles a variable is text.
+/// Splits a text at its variables. `$${` is the text `${`; an opening mark with no name behind it is text here, and refused by
+/// [`malformed`] before anything is kept.
 pub(crate) fn parts(text: &str, spelling: Spelling) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     let mut plain_from = 0;
-    let mut at = 0;
-    while let Some(found) = text[at..].find(spelling.variable_open()) {
-        let dollar = at + found;
-        let name_from = dollar + spelling.variable_open().len();
-        let Some(name) = name_at(&text[name_from..], spelling) else {
-            at = name_from;
-            continue;
-        };
-        let end = name_from + name.len() + 1;
-        let escaped = text[plain_from..dollar].ends_with('$');
-        // An escape keeps the text from the second dollar on; a variable ends the text before it.
-        let plain = if escaped { &text[plain_from..dollar - 1] } else { &text[plain_from..dollar] };
-        push_text(&mut parts, plain);
-        if escaped {
-            push_text(&mut parts, &text[dollar..end]);
-        } else {
-            parts.push(Part::Variable(name));
+    for mark in marks(text, spelling) {
+        match mark.name {
+            // The first dollar goes, the rest of the mark stays.
+            None if mark.escaped => {
+                push_text(&mut parts, &text[plain_from..mark.at - 1]);
+                plain_from = mark.at;
+            }
+            Some(name) => {
+                push_text(&mut parts, &text[plain_from..mark.at]);
+                parts.push(Part::Variable(name));
+                plain_from = mark.at + spelling.variable_open().len() + name.len() + 1;
+            }
+            // No variable after all: text like the text around it.
+            _ => {}
         }
-        plain_from = end;
-        at = end;
     }
     push_text(&mut parts, &text[plain_from..]);
     parts
+}
+
+/// The byte where a variable opens that is none: a slip in a prompt must not go out as it stands (G1-5).
+pub(crate) fn malformed(text: &str, spelling: Spelling) -> Option<usize> {
+    marks(text, spelling).find(|mark| mark.name.is_none() && !mark.escaped).map(|mark| mark.at)
+}
+
+/// The opening of a variable in a text.
+struct Mark<'a> {
+    /// Byte of its dollar sign.
+    at: usize,
+    /// Whether a dollar sign before it makes it plain text.
+    escaped: bool,
+    /// The variable's name, when it is not escaped and has one.
+    name: Option<&'a str>,
+}
+
+fn marks(text: &str, spelling: Spelling) -> impl Iterator<Item = Mark<'_>> {
+    let open = spelling.variable_open();
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let at = from + text[from..].find(open)?;
+        let escaped = text[from..at].ends_with('$');
+        let name = if escaped { None } else { name_at(&text[at + open.len()..], spelling) };
+        from = at + open.len() + name.map_or(0, |name| name.len() + 1);
+        Some(Mark { at, escaped, name })
+    })
 }
 
 /// The variable names of a text, each once, in order.
@@ -140,18 +168,24 @@ mod tests {
     #[test]
     fn variables_are_found_and_lookalikes_are_text() {
         let rows = [
-            ("for ${TEAM}.", "'for '[TEAM]'.'"),
-            ("${A}${_b2}", "[A][_b2]"),
-            ("$${A} ${B}", "'${A}'' '[B]"),
-            ("$$${A}", "'$''${A}'"),
-            ("${A}$${A}", "[A]'${A}'"),
-            ("${} ${1a} ${a-b} ${A B} ${ A} $A {A} ${A", "'${} ${1a} ${a-b} ${A B} ${ A} $A {A} ${A'"),
-            ("${x ${A}", "'${x '[A]"),
-            ("$<A>", "'$<A>'"),
+            ("for ${TEAM}.", "'for '[TEAM]'.'", None),
+            ("${A}${_b2}", "[A][_b2]", None),
+            ("$${A} ${B}", "'${A} '[B]", None),
+            ("$$${A}", "'$''${A}'", None),
+            ("${A}$${A}$${", "[A]'${A}''${'", None),
+            ("$A {A} $ {A} $", "'$A {A} $ {A} $'", None),
+            ("a ${} ${A}", "'a ${} '[A]", Some(2)),
+            ("${1a}", "'${1a}'", Some(0)),
+            ("${A}${a-b}", "[A]'${a-b}'", Some(4)),
+            ("${A B} ${ A}", "'${A B} ${ A}'", Some(0)),
+            ("é${A", "'é${A'", Some(2)),
+            ("${x ${A}", "'${x '[A]", Some(0)),
+            ("$<A>", "'$<A>'", None),
         ];
-        for (text, expected) in rows {
+        for (text, expected, wrong) in rows {
             assert_eq!(shown(text, Spelling::Braces), expected, "{text}");
+            assert_eq!(malformed(text, Spelling::Braces), wrong, "{text}");
         }
-        assert_eq!(shown("$<A> $$<B> ${C} <<d>>", Spelling::Angles), "[A]' ''$<B>'' ${C} <<d>>'");
+        assert_eq!(shown("$<A> $$<B> ${C} <<d>>", Spelling::Angles), "[A]' ''$<B> ${C} <<d>>'");
     }
 }

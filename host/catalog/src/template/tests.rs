@@ -169,7 +169,7 @@ fn a_password_with_braces_breaks_nothing() {
 #[test]
 fn an_unresolved_variable_stops_the_job() {
     assert_eq!(render("{{#if x}}${NOPE}{{/if}}", "{}", &[]), Err(RenderError::Unresolved { name: "NOPE".into() }));
-    assert_eq!(text("$${NOPE} ${} ${a b}", "{}", &[]), "${NOPE} ${} ${a b}");
+    assert_eq!(text("$${NOPE} $${} $${a b} $$", "{}", &[]), "${NOPE} ${} ${a b} $$");
     assert_eq!(
         Template::compile("${B} ${A}{{#if x}}${B}{{else}}${C}{{/if}}{{! ${D} }}", Spelling::Braces).expect("fine").variables(),
         ["B", "A", "C"]
@@ -234,6 +234,9 @@ fn hostile_templates_are_refused_with_their_place() {
         ("{{{a}} b".into(), 1, 1, "three braces"),
         ("{\"a\":{{\"b\":1}}}".into(), 1, 6, "quote"),
         ("{{@foo}}".into(), 1, 1, "cannot be read"),
+        ("a ${".into(), 1, 3, "opens a variable and no name follows"),
+        ("{{a}}\n ${1BAD}".into(), 2, 2, "opens a variable and no name follows"),
+        ("${A\\{{b}}".into(), 1, 1, "opens a variable and no name follows"),
         (deep(33), 1, 1 + 32 * 9, "deeper than 32"),
         (deep(2000), 1, 1 + 32 * 9, "deeper than 32"),
         (chain, 1, 1 + 9 + 31 * 13, "deeper than 32"),

@@ -98,7 +98,7 @@ pub(crate) struct Door {
 /// What the loop woke up for.
 enum Woken {
     Link(LinkEvent),
-    Receipt(Receipt),
+    Answer(Option<Receipt>),
     Mail(Mail),
     NodeGone,
     Page,
@@ -158,7 +158,7 @@ impl Door {
             self.set_timer(now);
             match self.woken().await {
                 Woken::Link(event) => self.handle_link(event),
-                Woken::Receipt(receipt) => self.receipts.push_back(receipt),
+                Woken::Answer(receipt) => self.receipts.extend(receipt),
                 Woken::Mail(mail) => self.handle_mail(mail),
                 Woken::NodeGone => break,
                 Woken::Page | Woken::Time => {}
@@ -191,8 +191,8 @@ impl Door {
     }
 
     fn poll_rest(&mut self, cx: &mut Context<'_>) -> Option<Woken> {
-        if let Poll::Ready(receipt) = self.inbound.poll_receipt(cx, &self.figures) {
-            return Some(Woken::Receipt(receipt));
+        if let Poll::Ready(receipt) = self.inbound.poll_answer(cx, &self.figures) {
+            return Some(Woken::Answer(receipt));
         }
         if let Poll::Ready(mail) = self.inbox.poll_recv(cx) {
             return Some(mail.map_or(Woken::NodeGone, Woken::Mail));

@@ -221,34 +221,26 @@ impl Inbound {
         false
     }
 
-    /// The next receipt to acknowledge. Pending while the engine owes answers, or nothing is held.
-    pub(crate) fn poll_receipt(&mut self, cx: &mut Context<'_>, figures: &Figures) -> Poll<Receipt> {
-        while let Poll::Ready(Some((held, answer))) = self.asking.poll_next_unpin(cx) {
-            let Some(held) = held else { continue };
-            let current = held.epoch == self.epoch;
-            match answer {
-                Ok(()) => {
-                    self.held_bytes -= held.delivery.payload.len();
-                    self.backoff.reset();
-                    if current {
-                        return Poll::Ready(held.delivery.receipt);
-                    }
+    /// The engine answered: a receipt to acknowledge, or none where the command is to be tried again or came by an older
+    /// connection. Pending while the engine owes answers, or nothing is held.
+    pub(crate) fn poll_answer(&mut self, cx: &mut Context<'_>, figures: &Figures) -> Poll<Option<Receipt>> {
+        let Poll::Ready(Some((Some(held), answer))) = self.asking.poll_next_unpin(cx) else { return Poll::Pending };
+        let current = held.epoch == self.epoch;
+        if let Err(why) = answer {
+            figures.unavailable.increment(1);
+            if current {
+                tracing::warn!(agent = %self.agent, %why, "a command stays unacknowledged and is tried again");
+                self.retry.push_back(held);
+                if self.retry_at.is_none() {
+                    self.retry_at = Some(Instant::now() + self.backoff.wait());
                 }
-                Err(why) => {
-                    figures.unavailable.increment(1);
-                    if current {
-                        tracing::warn!(agent = %self.agent, %why, "a command stays unacknowledged and is tried again");
-                        self.retry.push_back(held);
-                        if self.retry_at.is_none() {
-                            self.retry_at = Some(Instant::now() + self.backoff.wait());
-                        }
-                    } else {
-                        self.held_bytes -= held.delivery.payload.len();
-                    }
-                }
+                return Poll::Ready(None);
             }
+        } else {
+            self.backoff.reset();
         }
-        Poll::Pending
+        self.held_bytes -= held.delivery.payload.len();
+        Poll::Ready(current.then_some(held.delivery.receipt))
     }
 
     /// When commands are handed over again.

@@ -21,3 +21,6 @@ pub mod requester;
 mod sending;
 pub mod settings;
 mod v5;
+
+#[cfg(test)]
+mod tests;

@@ -18,8 +18,10 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the node: load catalogs, connect to the broker, do jobs until told to stop
-    #[command(after_help = "Examples:\n  amp-node run catalogs/reviewer\n  amp-node run --config /etc/amp-node/amp-node.toml\n  \
-        AMP_MESH__BROKER=mqtt://broker.example:1883 amp-node run catalogs/reviewer")]
+    #[command(
+        after_help = "Examples:\n  amp-node run catalogs/reviewer\n  amp-node run --config /etc/amp-node/amp-node.toml\n  \
+        AMP_MESH__BROKER=mqtt://broker.example:1883 amp-node run catalogs/reviewer"
+    )]
     Run(Run),
     /// Show one job from invoke to result on the embedded broker with the demo catalog
     #[command(after_help = "Examples:\n  amp-node demo\n  amp-node demo --keep     stay up, to invoke from another terminal")]

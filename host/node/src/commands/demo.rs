@@ -7,7 +7,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use job::json::JsonText;
-use supply::{Broker, Config, Inputs};
+use supply::config::Broker;
+use supply::{Config, Inputs};
 
 use crate::cli;
 use crate::commands::invoke::{Ask, ask, fresh_id, show};
@@ -81,7 +82,11 @@ async fn show_job(config: &Config, json: bool) -> Result<Exit, Failure> {
     let invoke: serde_json::Value = serde_json::from_str(shipped::FIRST_INVOKE).map_err(|error| broken(&error.to_string()))?;
     let service = invoke["service"].as_str().ok_or_else(|| broken("no service"))?.to_owned();
     let args = JsonText::trusted(invoke["args"].to_string());
-    say::note(&format!("\n{} amp-node invoke {service} --args '{}' --as {REQUESTER} --follow", paint(Paint::Dim, "$"), args.as_str()));
+    say::note(&format!(
+        "\n{} amp-node invoke {service} --args '{}' --as {REQUESTER} --follow",
+        paint(Paint::Dim, "$"),
+        args.as_str()
+    ));
     let ask_for = Ask {
         agent: None,
         service,

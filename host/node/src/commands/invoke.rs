@@ -126,9 +126,9 @@ async fn find(requester: &mut Requester, service: &str, until: Instant) -> Resul
 }
 
 fn nearest<'a>(agents: &'a [SeenAgent], service: &str) -> Option<(&'a AgentId, &'a str)> {
-    let offers = agents.iter().flat_map(|agent| {
-        agent.profile.capabilities.iter().map(move |capability| (&agent.agent, capability.service.as_str()))
-    });
+    let offers = agents
+        .iter()
+        .flat_map(|agent| agent.profile.capabilities.iter().map(move |capability| (&agent.agent, capability.service.as_str())));
     let names: Vec<(&AgentId, &str)> = offers.collect();
     let words: Vec<&str> = names.iter().map(|(_, service)| *service).collect();
     let found = catalog::nearest::nearest(service, words)?;

@@ -78,8 +78,11 @@ async fn serve(config: supply::Config, retire: bool, json: bool) -> Ended {
         return if done {
             Ok(Exit::Success)
         } else {
-            Err(Failure::new(Exit::Unreachable, "the broker could not be reached, so results wait in the journal and the registry is not cleared")
-                .mend("run --retire again when the broker is there"))
+            Err(Failure::new(
+                Exit::Unreachable,
+                "the broker could not be reached, so results wait in the journal and the registry is not cleared",
+            )
+            .mend("run --retire again when the broker is there"))
         };
     }
     let collision = tokio::select! {
@@ -132,7 +135,14 @@ pub(crate) fn block(node: &Node) {
         Some(listen) => row("ops", format!("http://{listen}/readyz /healthz /metrics")),
         None => row("ops", "off".into()),
     }
-    row("data", format!("{} (sync {})", node.data_dir.display(), if config.journal.sync == supply::SyncMode::Full { "full" } else { "os" }));
+    row(
+        "data",
+        format!(
+            "{} (sync {})",
+            node.data_dir.display(),
+            if config.journal.sync == supply::config::SyncMode::Full { "full" } else { "os" }
+        ),
+    );
     row("secrets", "[vars], then the environment".into());
     if node.recovered > 0 {
         row("recovered", format!("{} unfinished jobs", node.recovered));

@@ -20,6 +20,11 @@ const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
 /// The configuration of a command. `catalog` is a folder that makes an agent where there is no file.
 pub(crate) fn config_of(source: &Source, catalog: Option<PathBuf>) -> Result<Config, Failure> {
+    Config::resolve(&inputs_of(source, catalog)?).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// What a command's configuration is made from.
+pub(crate) fn inputs_of(source: &Source, catalog: Option<PathBuf>) -> Result<Inputs, Failure> {
     let found = match &source.config {
         Some(path) => Some(path.clone()),
         None if catalog.is_none() && Path::new(FILE).is_file() => Some(FILE.into()),
@@ -37,15 +42,14 @@ pub(crate) fn config_of(source: &Source, catalog: Option<PathBuf>) -> Result<Con
     };
     // Names and values that are not UTF-8 are nobody's configuration.
     let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let inputs = Inputs { file, catalog, environment: environment.collect() };
-    Config::resolve(&inputs).map_err(|error| Failure::usage(error.to_string()))
+    Ok(Inputs { file, catalog, environment: environment.collect() })
 }
 
 /// Connects to the configuration's broker as a requester.
 pub(crate) async fn requester(config: &Config) -> Result<Requester, Failure> {
     let settings = RequesterSettings {
         broker: start::broker_address(config),
-        login: start::login(config, &Deployment::new(config)).await?,
+        login: start::login(config, &Deployment::new(config, supply::process_environ())).await?,
         root: start::root(config)?,
         packet_bytes_max: start::packet_bytes(config),
     };

@@ -64,8 +64,10 @@ fn source_hash(name: &str) -> String {
     }
     let mut paths: Vec<String> = files.iter().map(|path| path.to_str().expect("path").to_owned()).collect();
     paths.sort();
-    let lines: String =
-        paths.iter().map(|path| format!("{}  {path}\n", hex(&Sha256::digest(fs::read(root.join(path)).expect("file"))))).collect();
+    let lines: String = paths
+        .iter()
+        .map(|path| format!("{}  {path}\n", hex(&Sha256::digest(fs::read(root.join(path)).expect("file")))))
+        .collect();
     hex(&Sha256::digest(lines))
 }
 

@@ -58,10 +58,7 @@ fn an_ended_run_frees_its_place() {
         assert_eq!(way(word, 3_600_000, "").timeout(20).run(&guest).end, End::PastDeadline);
         gone();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let run = guest.run(
-            way(word, 3_600_000, "").stop(async { drop(stopped.await) }).work(),
-            Arc::new(Listener::default()),
-        );
+        let run = guest.run(way(word, 3_600_000, "").stop(async { drop(stopped.await) }).work(), Arc::new(Listener::default()));
         let task = BENCH.runtime.spawn(run);
         wait_until(|| sandbox.live() == 1);
         drop(stop);

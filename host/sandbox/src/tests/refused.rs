@@ -47,7 +47,11 @@ fn each_fault_is_named_with_its_mend() {
         (empty_component, "exports no `execute`", "export `execute`"),
         (cut, "does not compile", "build it"),
         (altered("prompt", "execute", "exequte"), "exports no `execute`", "export `execute`"),
-        (altered("prompt", "amp:capability/report@1.0.0", "amp:capability/rebort@1.0.0"), "amp:capability/rebort@1.0.0", "take the import out"),
+        (
+            altered("prompt", "amp:capability/report@1.0.0", "amp:capability/rebort@1.0.0"),
+            "amp:capability/rebort@1.0.0",
+            "take the import out",
+        ),
         (vec![0; (64 << 20) + 1], "the limit is 67108864", "strip"),
     ];
     for (bytes, what, mend) in rows {

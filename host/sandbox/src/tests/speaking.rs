@@ -79,3 +79,31 @@ fn the_review_guest_reports_and_judges() {
     let progress = listener.progress.lock().expect("lock");
     assert_eq!(*progress, ["reading the migration", "checking 2 statements for locks", "found 1 risk"]);
 }
+
+/// The demo guest's rules: the severity of each statement, none where there is no risk.
+#[test]
+fn the_review_guest_knows_its_rules() {
+    let rows = [
+        ("DROP TABLE users", Some("block")),
+        ("alter table t drop column c", Some("block")),
+        ("CREATE INDEX i ON t (c)", Some("block")),
+        ("CREATE INDEX CONCURRENTLY i ON t (c)", None),
+        ("ALTER TABLE t ALTER COLUMN c SET NOT NULL", Some("warn")),
+        ("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES b (a) NOT VALID", None),
+        ("ALTER TABLE t ADD COLUMN c int", None),
+        ("0042_add_index", None),
+    ];
+    for (statement, severity) in rows {
+        let args = serde_json::json!({ "migration": statement }).to_string();
+        let review: serde_json::Value = serde_json::from_str(&body(order(&args).run(&BENCH.review).end)).expect("JSON");
+        assert_eq!(review["findings"][0]["severity"].as_str(), severity, "{statement}: {review}");
+        let verdict = if severity == Some("block") { "changes_requested" } else { "approved" };
+        assert_eq!(review["verdict"], verdict, "{statement}");
+    }
+    for (args, words) in [(r#"{"migration":" ; "}"#, "is empty"), ("{}", "missing field `migration`")] {
+        match order(args).run(&BENCH.review).end {
+            job::executor::End::Failed { message } => assert!(message.contains(words), "{message}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -9,6 +9,7 @@ mod places;
 mod raw;
 mod resolve;
 mod settings;
+mod shown;
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use catalog::template::Text;
 use job::ids::AgentId;
 
 pub use keys::{KEYS, Key, Kind};
+pub use shown::{Shown, shown};
 
 /// Longest configuration file, in bytes.
 pub const FILE_BYTES_MAX: usize = 1024 * 1024;

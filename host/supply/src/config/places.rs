@@ -84,13 +84,9 @@ impl Places {
         } else if general == "agent" {
             self.agents(text, value);
         } else if let Some(key) = find(&general) {
-            if let Some(expected) = mismatch(key.kind, value.get_ref()) {
-                self.fault(full, format!("{name} takes {expected}, this is {}", value.get_ref().type_str()), "see amp-node config");
-            } else if let DeValue::Table(names) = value.get_ref() {
-                for key in names.keys() {
-                    let (line, column) = line_column(text, key.span().start);
-                    self.set.insert(format!("{full}.{}", key.get_ref()), Place { file: self.file.clone(), line, column });
-                }
+            match value.get_ref() {
+                DeValue::Table(names) if key.kind == Kind::Map => self.map(text, names, full),
+                value => self.kind(key.kind, name, value, full),
             }
         } else if is_table(&general) {
             match value.get_ref() {
@@ -99,6 +95,22 @@ impl Places {
             }
         } else {
             self.unknown(name, full, path);
+        }
+    }
+
+    fn kind(&mut self, kind: Kind, name: &str, value: &DeValue<'_>, full: &str) {
+        if let Some(expected) = mismatch(kind, value) {
+            self.fault(full, format!("{name} takes {expected}, this is {}", value.type_str()), "see amp-node config");
+        }
+    }
+
+    /// A table whose names are the operator's own.
+    fn map(&mut self, text: &str, names: &DeTable<'_>, path: &str) {
+        for (key, value) in names {
+            let full = format!("{path}.{}", key.get_ref());
+            let (line, column) = line_column(text, key.span().start);
+            self.set.insert(full.clone(), Place { file: self.file.clone(), line, column });
+            self.kind(Kind::Text, key.get_ref(), value.get_ref(), &full);
         }
     }
 
@@ -127,7 +139,11 @@ impl Places {
             Some(near) => format!("did you mean {near}?"),
             None => format!("the keys here are {}", known.join(", ")),
         };
-        self.fault(full, format!("there is no key {name} {}", if path.is_empty() { "here".into() } else { format!("in [{}]", shown(path)) }), mend);
+        self.fault(
+            full,
+            format!("there is no key {name} {}", if path.is_empty() { "here".into() } else { format!("in [{}]", shown(path)) }),
+            mend,
+        );
     }
 }
 
@@ -148,12 +164,10 @@ fn shown(path: &str) -> String {
 
 /// What the kind takes, when the value is something else.
 fn mismatch(kind: Kind, value: &DeValue<'_>) -> Option<&'static str> {
-    let texts = |values: &mut dyn Iterator<Item = &DeValue<'_>>| values.all(DeValue::is_str);
     match (kind, value) {
         (Kind::Text | Kind::Duration, DeValue::String(_)) | (Kind::Flag, DeValue::Boolean(_)) => None,
         (Kind::Whole, DeValue::Integer(number)) if !number.as_str().starts_with('-') => None,
-        (Kind::List, DeValue::Array(items)) if texts(&mut items.iter().map(Spanned::get_ref)) => None,
-        (Kind::Map, DeValue::Table(table)) if texts(&mut table.values().map(Spanned::get_ref)) => None,
+        (Kind::List, DeValue::Array(items)) if items.iter().all(|item| item.get_ref().is_str()) => None,
         (Kind::Text, _) => Some("a text in quotes"),
         (Kind::Duration, _) => Some("a duration in quotes, such as \"20s\""),
         (Kind::Flag, _) => Some("true or false"),

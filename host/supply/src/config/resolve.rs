@@ -15,8 +15,8 @@ use super::overlay::overlay;
 use super::places::Places;
 use super::settings::{self, Refusal};
 use super::{
-    AgentConfig, Config, ConfigError, DefaultExecutorConfig, FILE_BYTES_MAX, Inputs, JournalConfig, LimitsConfig, MeshConfig, NodeConfig,
-    SyncMode, duration, raw,
+    AgentConfig, Config, ConfigError, DefaultExecutorConfig, FILE_BYTES_MAX, Inputs, JournalConfig, LimitsConfig, MeshConfig,
+    NodeConfig, SyncMode, duration, raw,
 };
 
 /// Instances kept free for each level of delegation (G1-50).
@@ -53,7 +53,7 @@ pub(super) fn resolve(inputs: &Inputs) -> Result<Config, ConfigError> {
 }
 
 /// The file with its overrides, as plain types.
-fn written(inputs: &Inputs, places: &mut Places) -> Option<raw::File> {
+pub(super) fn written(inputs: &Inputs, places: &mut Places) -> Option<raw::File> {
     let text = inputs.file.as_ref().map_or("", |(_, text)| text.as_str());
     if text.len() > FILE_BYTES_MAX {
         places.fault("", format!("the file is {} bytes long, the limit is {FILE_BYTES_MAX}", text.len()), "shorten it");
@@ -151,7 +151,11 @@ impl Check {
                 Duration::ZERO
             }
             None => {
-                self.places.fault(path, format!("{text:?} is no duration"), "write a number with ms, s, m, h or d, such as \"20s\", or \"0\"");
+                self.places.fault(
+                    path,
+                    format!("{text:?} is no duration"),
+                    "write a number with ms, s, m, h or d, such as \"20s\", or \"0\"",
+                );
                 Duration::ZERO
             }
         }
@@ -162,7 +166,8 @@ impl Check {
             return number;
         }
         self.places.fault(path, format!("{number} is out of range"), format!("write a number from {least} to {most}"));
-        least
+        // Something near it, so that checks that depend on it do not speak up too.
+        number.clamp(least, most)
     }
 
     fn small(&mut self, path: &str, number: u64, least: u64, most: u64) -> u32 {
@@ -176,7 +181,8 @@ impl Check {
     }
 
     fn limits(&mut self) -> LimitsConfig {
-        let raw::Limits { timeout_ms, fuel, memory_mb, output_kb, max_running, max_live, max_queued, max } = self.file.limits.clone();
+        let raw::Limits { timeout_ms, fuel, memory_mb, output_kb, max_running, max_live, max_queued, max } =
+            self.file.limits.clone();
         let max = LimitSet {
             timeout_ms: self.number("limits.max.timeout_ms", max.timeout_ms, 1, u64::from(u32::MAX)),
             fuel: self.number("limits.max.fuel", max.fuel, 1, i64::MAX as u64),
@@ -189,18 +195,14 @@ impl Check {
             memory_mb: self.below_ceiling("limits.memory_mb", memory_mb, max.memory_mb),
             output_kb: self.below_ceiling("limits.output_kb", output_kb, max.output_kb),
         };
-        let limits = LimitsConfig {
+        LimitsConfig {
             defaults,
             max,
+            // More of them than max_live is no fault: then max_live decides.
             max_running: self.small("limits.max_running", max_running, 1, COUNT_MAX),
             max_live: self.small("limits.max_live", max_live, 1, COUNT_MAX),
             max_queued: self.small("limits.max_queued", max_queued, 1, 100 * COUNT_MAX),
-        };
-        if limits.max_running > limits.max_live {
-            let what = format!("max_running is {max_running}, more than max_live, which is {max_live}");
-            self.places.fault("limits.max_running", what, "lower it, or raise max_live");
         }
-        limits
     }
 
     fn below_ceiling(&mut self, path: &str, number: u64, ceiling: u64) -> u64 {
@@ -216,7 +218,11 @@ impl Check {
         match (written.len(), catalog) {
             (0, Some(folder)) => return self.agent_of_folder(folder, limits),
             (0, None) => {
-                self.places.fault("", "there is no [[agent]]", "add one with an id and a catalog folder, or name a catalog folder to run");
+                self.places.fault(
+                    "",
+                    "there is no [[agent]]",
+                    "add one with an id and a catalog folder, or name a catalog folder to run",
+                );
             }
             (1, _) | (_, None) => {}
             (_, Some(_)) => {
@@ -229,7 +235,11 @@ impl Check {
             let path = format!("agent.{i}");
             let Ok(id) = AgentId::parse(&raw.id) else {
                 let what = format!("{:?} is no agent id", raw.id);
-                self.places.fault(&format!("{path}.id"), what, "write 1 to 64 of A-Z a-z 0-9 . _ -, beginning with a letter or a digit");
+                self.places.fault(
+                    &format!("{path}.id"),
+                    what,
+                    "write 1 to 64 of A-Z a-z 0-9 . _ -, beginning with a letter or a digit",
+                );
                 continue;
             };
             if agents.iter().any(|other| other.id == id) {
@@ -260,7 +270,11 @@ impl Check {
     fn default_executor(&mut self, path: &str, raw: raw::DefaultExecutor, limits: &LimitsConfig) -> DefaultExecutorConfig {
         if raw.guest != "prompt" && !raw.guest.ends_with(".wasm") {
             let what = format!("there is no built-in guest {:?}", raw.guest);
-            self.places.fault(&format!("{path}.default_executor.guest"), what, "write prompt, or the name of a .wasm in the catalog folder");
+            self.places.fault(
+                &format!("{path}.default_executor.guest"),
+                what,
+                "write prompt, or the name of a .wasm in the catalog folder",
+            );
         }
         let mut limit = |name: &str, set: Option<u64>, default: u64, ceiling: u64| match set {
             None => default,
@@ -326,7 +340,11 @@ impl Check {
         };
         let remember = self.duration("journal.remember", &remember, DURATION_MAX);
         if let Some(mesh) = mesh.filter(|mesh| mesh.resend_window > remember) {
-            let what = format!("resend_window is {} s, longer than jobs are remembered, {} s", mesh.resend_window.as_secs(), remember.as_secs());
+            let what = format!(
+                "resend_window is {} s, longer than jobs are remembered, {} s",
+                mesh.resend_window.as_secs(),
+                remember.as_secs()
+            );
             self.places.fault("mesh.resend_window", what, "shorten it, or lengthen remember in [journal]");
         }
         JournalConfig { sync, remember, remember_max_mb: self.number("journal.remember_max_mb", remember_max_mb, 1, COUNT_MAX) }

@@ -63,7 +63,10 @@ fn port_of(text: &str) -> Option<u16> {
 pub(super) fn loopback(text: &str) -> Result<SocketAddr, Refusal> {
     match text.parse::<SocketAddr>() {
         Ok(address) if address.ip().is_loopback() => Ok(address),
-        Ok(_) => refuse(format!("this build listens on loopback addresses only, and {text} is none"), "write 127.0.0.1:port or [::1]:port"),
+        Ok(_) => refuse(
+            format!("this build listens on loopback addresses only, and {text} is none"),
+            "write 127.0.0.1:port or [::1]:port",
+        ),
         Err(_) => refuse(format!("{text:?} is no address"), "write an IP address and a port, such as 127.0.0.1:8701"),
     }
 }
@@ -80,7 +83,8 @@ pub(super) fn root(text: &str) -> Result<String, Refusal> {
 
 /// The id of an agent made from a folder's name, or `node` where nothing of it is left.
 pub(super) fn id_from_folder(name: &str) -> String {
-    let mapped: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' }).collect();
+    let mapped: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' }).collect();
     let trimmed = mapped.trim_matches(|c: char| !c.is_ascii_alphanumeric());
     let id: String = trimmed.chars().take(job::ids::AGENT_ID_BYTES_MAX).collect();
     if id.is_empty() { "node".into() } else { id }
@@ -132,7 +136,9 @@ mod tests {
 
     #[test]
     fn folders_give_ids() {
-        for (name, id) in [("reviewer", "reviewer"), ("my agents!", "my-agents"), (".hidden", "hidden"), ("日本", "node"), ("", "node")] {
+        for (name, id) in
+            [("reviewer", "reviewer"), ("my agents!", "my-agents"), (".hidden", "hidden"), ("日本", "node"), ("", "node")]
+        {
             assert_eq!(id_from_folder(name), id);
         }
         assert_eq!(id_from_folder(&"x".repeat(100)).len(), 64);

@@ -193,7 +193,7 @@ fn faults_name_file_line_and_key() {
         ("nme = \"x\"", "3:1: agent.nme: there is no key nme in [agent]"),
         ("[mesh]\nmax_depth = \"4\"", "4:1: mesh.max_depth: max_depth takes a whole number, this is string"),
         ("[mesh]\nmax_depth = -4", "4:1: mesh.max_depth: max_depth takes a whole number"),
-        ("[vars]\nX = 5", "4:1: vars.X: X takes a text" ),
+        ("[vars]\nX = 5", "4:1: vars.X: X takes a text"),
         ("[ops]\nlisten = 8701", "4:1: ops.listen: listen takes a text"),
         ("[ops", "3:5: "),
         ("[node]\ngrace = \"20\"", "4:1: node.grace: \"20\" is no duration"),
@@ -202,7 +202,7 @@ fn faults_name_file_line_and_key() {
         ("[mesh]\nbroker = \"b\"", "4:1: mesh.broker: \"b\" is no broker"),
         ("[mesh]\nmax_depth = 63", "max_live is 1000, and has to be more than 16 x max_depth = 1008"),
         ("[limits]\nmax_live = 64", "4:1: limits.max_live: max_live is 64, and has to be more than 16 x max_depth = 64"),
-        ("[limits]\nmax_running = 2000", "4:1: limits.max_running: max_running is 2000, more than max_live"),
+        ("[limits]\nmax_running = 0", "4:1: limits.max_running: 0 is out of range"),
         ("[limits]\nmemory_mb = 257", "4:1: limits.memory_mb: 257 is over the ceiling of 256"),
         ("[limits.max]\noutput_kb = 701", "4:1: limits.max.output_kb: 701 is out of range; write a number from 1 to 700"),
         ("[limits]\nfuel = 0", "4:1: limits.fuel: 0 is out of range"),
@@ -215,7 +215,10 @@ fn faults_name_file_line_and_key() {
         ("[[agent]]\nid = \"a\"", "4:1: agent.id: two agents are called a"),
         ("[[agent]]\nid = \".a\"", "4:1: agent.id: \".a\" is no agent id"),
         ("[agent.default_executor]\nguest = \"chat\"", "4:1: agent.default_executor.guest: there is no built-in guest \"chat\""),
-        ("[agent.default_executor.limits]\nfuel = 1000000000001", "4:1: agent.default_executor.limits.fuel: 1000000000001 is over the ceiling"),
+        (
+            "[agent.default_executor.limits]\nfuel = 1000000000001",
+            "4:1: agent.default_executor.limits.fuel: 1000000000001 is over the ceiling",
+        ),
     ];
     for (text, expected) in rows {
         let faults = resolve(&format!("{AGENT}{text}"), &[]).expect_err(text);
