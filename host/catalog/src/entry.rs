@@ -45,6 +45,8 @@ pub struct Entry {
     pub grants: Grants,
     /// Where it stands.
     pub place: Place,
+    /// Where its executor is named; where the entry stands when it names none.
+    pub executor_place: Place,
     /// Content hash, `sha256:` and hex, over the entry's text and what the deployment adds to it: equal hash, equal entry.
     pub hash: Arc<str>,
     /// Every variable of the prompt and of the grants, each once, in the order of first use.

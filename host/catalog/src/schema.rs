@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use job::json::JsonText;
+use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value as Json, json};
 
@@ -47,11 +48,8 @@ impl Schema {
             ));
         };
         let schema = if is_json_schema(&members) { Json::Object(members) } else { expand(&members)? };
-        let compiled = jsonschema::options().with_pattern_options(PatternOptions::regex()).build(&schema).map_err(|error| {
-            let path = error.instance_path().to_string();
-            let place = if path.is_empty() { "the schema".to_owned() } else { format!("{path} of the schema") };
-            SchemaFault::new(format!("{place} cannot be used: {}", clipped(&error.to_string())), "mend the JSON Schema")
-        })?;
+        let compiled = jsonschema::options().with_pattern_options(PatternOptions::regex()).build(&schema);
+        let compiled = compiled.map_err(|error| refusal(&error))?;
         Ok(Self(Arc::new(compiled)))
     }
 
@@ -70,6 +68,16 @@ impl fmt::Debug for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Schema")
     }
+}
+
+fn refusal(error: &jsonschema::ValidationError<'_>) -> SchemaFault {
+    if matches!(error.kind(), ValidationErrorKind::Referencing(_)) {
+        let what = "the schema has a $ref that leads out of it or nowhere, and nothing is fetched";
+        return SchemaFault::new(what, "write the definition into $defs of the same schema");
+    }
+    let path = error.instance_path().to_string();
+    let place = if path.is_empty() { "the schema".to_owned() } else { format!("{path} of the schema") };
+    SchemaFault::new(format!("{place} cannot be used: {}", clipped(&error.to_string())), "mend the JSON Schema")
 }
 
 fn clipped(text: &str) -> String {
@@ -197,8 +205,9 @@ mod tests {
             (r#"{"a":"string","a?":"string"}"#, "stands twice"),
             (r#"{"properties":"string"}"#, "cannot be used"),
             (r#"{"type":"object","properties":{"a":{"type":"strong"}}}"#, "cannot be used"),
-            (r#"{"$ref":"http://127.0.0.1:9/x.json"}"#, "cannot be used"),
-            (r#"{"$ref":"file:///etc/passwd"}"#, "cannot be used"),
+            (r#"{"$ref":"http://127.0.0.1:9/x.json"}"#, "leads out of it"),
+            (r#"{"$ref":"file:///etc/passwd"}"#, "leads out of it"),
+            (r##"{"$ref":"#/$defs/nope"}"##, "or nowhere"),
         ];
         for (schema, words) in rows {
             let fault = Schema::compile(&text(schema)).expect_err(schema);

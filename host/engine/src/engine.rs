@@ -27,6 +27,7 @@ use crate::conclude::ended;
 use crate::core::{Core, Settings};
 use crate::journey::{ATTEMPTS_MAX, Admission, Journey};
 use crate::live::Live;
+use crate::ordered::Ordered;
 use crate::turnstile::Pass;
 
 /// What the engine works with.
@@ -63,9 +64,14 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine for these agents. Call [`Engine::recover`] before any door opens.
+    /// An engine for these agents. Attach [`Engine::courier`] to the journal, then call [`Engine::recover`] before any door opens.
     pub fn new(settings: Settings, ports: Ports, agents: Vec<Arc<Snapshot>>) -> Self {
         Self { core: Arc::new(Core::new(settings, ports, agents)) }
+    }
+
+    /// The courier to attach to the journal: the doors' own, with each job's events before its outcome.
+    pub fn courier(&self) -> Arc<dyn Courier> {
+        Arc::new(Ordered { core: self.core.clone() })
     }
 
     /// Swaps the catalog of an agent; running jobs keep what they started with.

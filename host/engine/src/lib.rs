@@ -12,6 +12,7 @@ mod core;
 mod engine;
 mod journey;
 mod live;
+mod ordered;
 mod perform;
 mod places;
 mod redact;

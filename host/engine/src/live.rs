@@ -124,6 +124,14 @@ impl Live {
         }
     }
 
+    /// The outcome with this stamp is committed, so the job's row is: what it said before that goes out first. An outcome of an
+    /// earlier job with this key has an earlier stamp and releases nothing.
+    pub(crate) fn release_events_before(&self, outcome: Timestamp) {
+        if self.said().stamps.last() >= outcome {
+            self.release_events();
+        }
+    }
+
     /// From now on the job says nothing more.
     pub(crate) fn silence(&self) {
         self.gate.close();

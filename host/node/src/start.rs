@@ -99,7 +99,6 @@ impl Node {
         let settings = mesh_settings(&config, &deployment).await?;
         let profiles = snapshots.iter().map(|snapshot| profile(&config, snapshot)).collect();
         let mut mesh = Mesh::new(settings, profiles, clock.clone(), board.clone());
-        journal.attach(mesh.courier());
         let store: Arc<dyn JobStore> = journal.clone();
         let ports = Ports {
             store: store.clone(),
@@ -110,6 +109,7 @@ impl Node {
             workers,
         };
         let engine = Engine::new(engine_settings(&config), ports, snapshots);
+        journal.attach(engine.courier());
         if retire {
             engine.retire();
         }

@@ -101,7 +101,7 @@ impl Shared {
         // Hashing and mapping take a moment for a large guest, so even they happen on a thread of their own.
         let (content, found) = on_a_thread(&name, move || {
             let content: [u8; 32] = Sha256::digest(&bytes).into();
-            let found = here.known(&content).map(Ok).or_else(|| here.from_cache(&content, &source.name));
+            let found = here.known(&content).map(Ok).or_else(|| here.cached(&content, &source.name));
             (content, found)
         })
         .await?;
@@ -123,7 +123,7 @@ impl Shared {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner).get(content).and_then(Weak::upgrade)
     }
 
-    fn from_cache(&self, content: &[u8; 32], name: &str) -> Option<Result<Arc<ReadyGuest>, PrepareError>> {
+    fn cached(&self, content: &[u8; 32], name: &str) -> Option<Result<Arc<ReadyGuest>, PrepareError>> {
         let component = self.cache.load(&self.engine, &Key::new(&self.engine, content))?;
         tracing::debug!(guest = name, "compiled code mapped from the cache");
         Some(self.remember(content, name, &component))

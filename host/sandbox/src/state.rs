@@ -26,8 +26,6 @@ pub(crate) struct State {
     pub(crate) host: Arc<dyn Host>,
     /// How much the guest has said.
     pub(crate) speech: Speech,
-    /// Its turn is over, and its next step is to give way (`turns.rs`).
-    pub(crate) turn_is_over: bool,
     /// The tail of its stdout, stderr and error lines.
     pub(crate) words: LastWords,
     wasi: WasiCtx,
@@ -52,7 +50,7 @@ impl State {
         let mut handles = ResourceTable::new();
         handles.set_max_capacity(HANDLES_MAX);
         let limiter = Limiter::new(limits.memory_bytes);
-        Self { limiter, host, speech: Speech::default(), turn_is_over: false, words, wasi: wasi.build(), handles }
+        Self { limiter, host, speech: Speech::default(), words, wasi: wasi.build(), handles }
     }
 }
 

@@ -1,13 +1,15 @@
 //! Taking turns: no guest keeps a thread to itself, whether it computes or spends its time in host calls (U23).
 //!
 //! Owns how long a turn is. A computing guest is measured by its fuel, which wasmtime does by itself. A host call burns no
-//! fuel, so after each one the clock is read; when the turn has lasted too long, the guest's next step is made to be one at
-//! which it gives way. It must not know what a host call does.
+//! fuel, so after each one the clock is read, and when the turn has lasted too long the guest gives way on its way back. It
+//! must not know what a host call does.
 
 use std::cell::Cell;
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use wasmtime::{CallHook, Store, StoreContextMut};
+use wasmtime::{CallHook, CallHookHandler, Store, StoreContextMut};
 
 use crate::state::State;
 
@@ -29,24 +31,33 @@ pub(crate) fn begin(now: Instant) {
 /// Makes the guest of this store give way when its turn is over.
 pub(crate) fn watch(store: &mut Store<State>) -> wasmtime::Result<()> {
     store.fuel_async_yield_interval(Some(TURN_FUEL))?;
-    store.call_hook(crossing);
+    store.call_hook_async(Crossings);
     Ok(())
 }
 
-/// Called whenever a guest calls its host or comes back, which it also does to ask for its next portion of fuel.
-///
-/// A portion of one unit brings the guest back at its next loop or call; there the portion is restored before it is handed
-/// out, and the guest gives way. The total of its fuel is the same all along.
-fn crossing(mut store: StoreContextMut<'_, State>, crossing: CallHook) -> wasmtime::Result<()> {
-    match crossing {
-        CallHook::CallingHost if store.data().turn_is_over => {
-            store.data_mut().turn_is_over = false;
-            store.fuel_async_yield_interval(Some(TURN_FUEL))
+/// Called whenever a guest calls its host or comes back, be it for an import, for memory, or for its next portion of fuel.
+struct Crossings;
+
+#[async_trait::async_trait]
+impl CallHookHandler<State> for Crossings {
+    async fn handle_call_event(&self, _: StoreContextMut<'_, State>, crossing: CallHook) -> wasmtime::Result<()> {
+        if matches!(crossing, CallHook::ReturningFromHost) && TURN_BEGAN.get().is_some_and(|began| began.elapsed() > TURN_TIME) {
+            give_way().await;
         }
-        CallHook::ReturningFromHost if TURN_BEGAN.get().is_some_and(|began| began.elapsed() > TURN_TIME) => {
-            store.data_mut().turn_is_over = true;
-            store.fuel_async_yield_interval(Some(1))
-        }
-        _ => Ok(()),
+        Ok(())
     }
+}
+
+/// Lets the runtime drive other jobs, and comes back.
+async fn give_way() {
+    let mut gave_way = false;
+    poll_fn(|context| {
+        if gave_way {
+            return Poll::Ready(());
+        }
+        gave_way = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

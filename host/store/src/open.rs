@@ -189,8 +189,14 @@ fn connect(path: &Path, settings: Settings) -> Result<(Connection, Books), Refus
     db.pragma_update(None, "cache_size", -CACHE_KIB)?;
     let ck: i64 = std::env::var("CK").ok().and_then(|v| v.parse().ok()).unwrap_or(CHECKPOINT_PAGES);
     db.pragma_update(None, "wal_autocheckpoint", ck)?;
-    if let Ok(v) = std::env::var("SYNC") { if settings.sync == Sync::Os { db.pragma_update(None, "synchronous", v)?; } }
-    if let Ok(v) = std::env::var("MMAP") { let _: i64 = db.pragma_update_and_check(None, "mmap_size", v, |r| r.get(0))?; }
+    if let Ok(v) = std::env::var("SYNC") {
+        if settings.sync == Sync::Os {
+            db.pragma_update(None, "synchronous", v)?;
+        }
+    }
+    if let Ok(v) = std::env::var("MMAP") {
+        let _: i64 = db.pragma_update_and_check(None, "mmap_size", v, |r| r.get(0))?;
+    }
     db.pragma_update(None, "journal_size_limit", LOG_BYTES_KEPT)?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
     if version == 0 {

@@ -223,9 +223,10 @@ mod tests {
     /// The mesh password comes from the same sources.
     #[test]
     fn texts_of_the_configuration_are_filled() {
+        let text = |source| Text::parse(source).expect("fine");
         let deployment = deployment("[environment]\nallow = [\"MQTT_PASSWORD\"]", &[("MQTT_PASSWORD", "s3cret{{x}}")]);
-        assert_eq!(block_on(deployment.fill(&Text::new("${MQTT_PASSWORD}"))), Ok("s3cret{{x}}".into()));
-        let error = block_on(deployment.fill(&Text::new("${OTHER}"))).expect_err("no such variable");
+        assert_eq!(block_on(deployment.fill(&text("${MQTT_PASSWORD}"))), Ok("s3cret{{x}}".into()));
+        let error = block_on(deployment.fill(&text("${OTHER}"))).expect_err("no such variable");
         assert_eq!(error.to_string(), "the variable OTHER has no value in any source");
         assert!(!format!("{deployment:?}").contains("s3cret"));
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use catalog::limits::DefaultExecutor;
 use catalog::read::FILE_BYTES_MAX;
-use catalog::{Capability, Entry, ExecutorRef, Fault, Grants, Place, Reading, Rules, Snapshot, read_file, unite};
+use catalog::{Capability, Entry, ExecutorRef, Fault, Grants, Reading, Rules, Snapshot, read_file, unite};
 use futures::StreamExt;
 use job::executor::{Executor, Guest, GuestSource, PrepareError};
 use job::ids::AgentId;
@@ -143,7 +143,7 @@ fn find_guest(
 }
 
 fn executor_fault(entry: &Entry, what: &str, mend: &str) -> Fault {
-    let place: Place = entry.place.clone();
+    let place = entry.executor_place.clone();
     let what = match entry.executor {
         ExecutorRef::Default => format!("the agent's default executor: {what}"),
         ExecutorRef::File(_) => what.to_owned(),
@@ -186,3 +186,6 @@ pub async fn load_agent(
 ) -> Result<Snapshot, LoadError> {
     Ok(prepare(read_agent(agent, limits, builtins)?, executor).await)
 }
+
+#[cfg(test)]
+mod tests;

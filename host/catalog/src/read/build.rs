@@ -42,6 +42,8 @@ struct Fields<'t> {
     spelling: Spelling,
     limits: Vec<(String, Raw<'t>, Raw<'t>)>,
     grants: Option<(Raw<'t>, Grants)>,
+    /// Where the executor is named.
+    executor_at: usize,
     /// Whether the entry names an executor and has a prompt, right or wrong: a wrong one is not reported as absent too.
     names_executor: bool,
     has_prompt: bool,
@@ -69,7 +71,7 @@ impl<'b, 't> Builder<'b, 't> {
         // The name comes first, so that every other fault can say whose it is.
         let service = members.iter().find(|(name, ..)| name == "service").and_then(|(_, _, value)| self.service(*value));
         self.service.clone_from(&service);
-        let mut fields = self.fields(members);
+        let mut fields = self.fields(raw.offset(), members);
         fields.service = service;
         if fields.service.is_none() && self.faults.is_empty() {
             self.fault(raw.offset(), "service", "the entry has no service", "name it, such as \"schema.review\"");
@@ -81,9 +83,13 @@ impl<'b, 't> Builder<'b, 't> {
         }
     }
 
-    pub(super) fn fault(&mut self, offset: usize, field: &str, what: impl Into<String>, mend: impl Into<String>) {
+    fn place(&mut self, offset: usize) -> Place {
         let (line, column) = self.lines.at(offset);
-        let place = Place { file: self.file.clone(), line, column };
+        Place { file: self.file.clone(), line, column }
+    }
+
+    pub(super) fn fault(&mut self, offset: usize, field: &str, what: impl Into<String>, mend: impl Into<String>) {
+        let place = self.place(offset);
         let field = (!field.is_empty()).then(|| field.to_owned());
         self.faults.push(Fault { place, service: self.service.clone(), field, what: what.into(), mend: mend.into() });
     }
@@ -97,7 +103,7 @@ impl<'b, 't> Builder<'b, 't> {
         self.fault(key.offset(), field, what, mend);
     }
 
-    fn fields(&mut self, members: Vec<(String, Raw<'t>, Raw<'t>)>) -> Fields<'t> {
+    fn fields(&mut self, start: usize, members: Vec<(String, Raw<'t>, Raw<'t>)>) -> Fields<'t> {
         let mut fields = Fields {
             service: None,
             description: "".into(),
@@ -109,6 +115,7 @@ impl<'b, 't> Builder<'b, 't> {
             spelling: Spelling::Braces,
             limits: Vec::new(),
             grants: None,
+            executor_at: members.iter().find(|(name, ..)| name == "executor").map_or(start, |(_, _, value)| value.offset()),
             names_executor: members.iter().any(|(name, ..)| name == "executor"),
             has_prompt: members.iter().any(|(name, ..)| name == "prompt"),
         };
@@ -184,7 +191,8 @@ impl<'b, 't> Builder<'b, 't> {
                 variables.push(name.to_owned());
             }
         }
-        let (line, column) = self.lines.at(raw.offset());
+        let place = self.place(raw.offset());
+        let executor_place = self.place(fields.executor_at);
         Some(Entry {
             service: fields.service?,
             description: fields.description,
@@ -193,7 +201,8 @@ impl<'b, 't> Builder<'b, 't> {
             idempotent: fields.idempotent,
             limits: limits.to_limits(),
             max_concurrent,
-            place: Place { file: self.file.clone(), line, column },
+            place,
+            executor_place,
             hash: self.hash(raw.text(), limits, &grants),
             template,
             executor,

@@ -118,7 +118,12 @@ impl<'t> Builder<'_, 't> {
                 "env" => grants.env = self.grant_env(value),
                 later if LATER_GRANTS.contains(&later) => {
                     let what = format!("this build does not offer the grant {later} yet");
-                    self.fault(key.offset(), &format!("grants.{later}"), what, "take it out; without it the entry is not run");
+                    self.fault(
+                        key.offset(),
+                        &format!("grants.{later}"),
+                        what,
+                        "take it out, or keep the entry for a build that offers it",
+                    );
                 }
                 _ => self.unknown(key, "grants", &name, "grant", &["env", "http", "dirs", "ask"]),
             }
@@ -139,7 +144,18 @@ impl<'t> Builder<'_, 't> {
                 let what = format!("{} is no name of an environment variable", crate::template::quoted(&name));
                 self.fault(key.offset(), "grants.env", what, "use letters, digits and _, beginning with no digit");
             } else if let Some(text) = self.text(value, &format!("grants.env.{name}"), GRANT_ENV_BYTES_MAX) {
-                env.push((name, Text::new(&text)));
+                match Text::parse(&text) {
+                    Some(text) => env.push((name, text)),
+                    None => {
+                        let mend = "write ${NAME}, or $${ for the characters themselves";
+                        self.fault(
+                            value.offset(),
+                            &format!("grants.env.{name}"),
+                            "${ opens a variable and no name follows",
+                            mend,
+                        );
+                    }
+                }
             }
         }
         env

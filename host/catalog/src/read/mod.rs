@@ -66,7 +66,7 @@ pub fn read_file(file: &str, text: &[u8], rules: &Rules) -> Reading {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let text = match JsonText::check(text) {
         Ok(text) => text,
-        Err(fault) => return Reading::failed_at(&file, fault.line, fault.column, fault.what, "mend the JSON"),
+        Err(fault) => return Reading::failed_at(&file, fault.line, fault.column, plain(fault.what), "mend the JSON"),
     };
     let raw = Raw::new(text.as_str());
     let entries = match raw.shape() {
@@ -87,6 +87,17 @@ pub fn read_file(file: &str, text: &[u8], rules: &Rules) -> Reading {
     }
     reading.faults.truncate(FAULTS_MAX);
     reading
+}
+
+/// The JSON library's words where a person would say it otherwise.
+fn plain(what: String) -> String {
+    if let Some(inside) = what.strip_prefix("EOF while parsing ") {
+        return format!("the file ends in the middle of {inside}");
+    }
+    if what.starts_with("control character") {
+        return "a line break or another control character stands inside a text".into();
+    }
+    what
 }
 
 /// Joins the entries of several files, in the order given. A service that stands twice: the first stays, the other becomes a

@@ -71,7 +71,7 @@ fn every_field_is_taken() {
 /// G1-55, G1-57: one bad entry spoils no other; each fault names its place, entry and field, and says what to do.
 #[test]
 fn bad_entries_are_named_and_alone() {
-    let rows: [(&str, &str, &str, &str); 25] = [
+    let rows: [(&str, &str, &str, &str); 26] = [
         (r#""promt":"x""#, "2:2", "there is no field promt", "did you mean prompt?"),
         (r#""prompt":5"#, "2:11", "prompt is no text", "quotes"),
         (r#""prompt":"é\n\u00e9\ud83d\ude00\t{{#if a}}""#, "2:35", "#if is never closed", "{{/if}}"),
@@ -89,6 +89,7 @@ fn bad_entries_are_named_and_alone() {
         (r#""grants":{"ask":["*"]},"executor":"a.wasm""#, "2:12", "does not offer the grant ask yet", "take it out"),
         (r#""grants":{"root":1},"executor":"a.wasm""#, "2:12", "there is no grant root", "env, http"),
         (r#""grants":{"env":{"1A":"x"}},"executor":"a.wasm""#, "2:19", "no name of an environment variable", "letters"),
+        (r#""grants":{"env":{"A":"${"}},"executor":"a.wasm""#, "2:23", "no name follows", "$${"),
         (r#""grants":{"env":{}}"#, "2:2", "grants need an executor", "default_executor"),
         (r#""limits":{"fule":1}"#, "2:12", "there is no limit fule", "did you mean fuel?"),
         (r#""limits":{"fuel":1.5}"#, "2:19", "no whole number above 0", "1 to 1000000000000"),
@@ -181,7 +182,7 @@ fn the_default_executor_brings_its_limits_and_grants() {
     let mut rules = rules();
     if let Some(default) = &mut rules.default_executor {
         default.defaults.fuel = 77;
-        default.grants.env.push(("K".into(), crate::template::Text::new("${KEY}")));
+        default.grants.env.push(("K".into(), crate::template::Text::parse("${KEY}").expect("fine")));
     }
     let entry = &read_file("c.json", SAMPLE.as_bytes(), &rules).entries[0];
     assert_eq!((entry.limits.fuel, entry.variables()), (77, ["KEY".to_owned()].as_slice()));

@@ -4,7 +4,7 @@
 //! rendered.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use job::json::JsonText;
 use job::variables::{Source, Value};
@@ -57,7 +57,7 @@ impl Template {
     /// Compiled values at hand.
     #[cfg(test)]
     pub(super) fn values_kept(&self) -> usize {
-        self.0.values.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.kept().len()
     }
 
     /// A value of `[vars]` or the environment that opens a tag is template text; one of the secret store never is (G1-4).
@@ -67,21 +67,26 @@ impl Template {
 
     fn compile_value(&self, name: &str, value: &Value) -> Result<Arc<Compiled>, RenderError> {
         let key: [u8; 32] = Sha256::digest(value.text.as_bytes()).into();
-        let mut kept = self.0.values.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, compiled)) = kept.iter().find(|(known, _)| *known == key) {
-            return Ok(compiled.clone());
+        if let Some(compiled) = self.kept().iter().find(|(known, _)| *known == key).map(|(_, compiled)| compiled.clone()) {
+            return Ok(compiled);
         }
+        // Compiled without the lock: two jobs may do it twice, none waits for another's large value.
         let compiled = compile(&value.text, self.0.spelling, Kind::Value).map_err(|fault| RenderError::Value {
             name: name.to_owned(),
             line: fault.line,
             column: fault.column,
         })?;
         let compiled = Arc::new(compiled);
+        let mut kept = self.kept();
         if kept.len() >= self.variables().len() + VALUES_KEPT {
             kept.remove(0);
         }
         kept.push((key, compiled.clone()));
         Ok(compiled)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<([u8; 32], Arc<Compiled>)>> {
+        self.0.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

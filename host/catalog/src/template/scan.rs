@@ -99,7 +99,12 @@ impl<'a> Scanner<'a> {
         {
             let what = format!("{} opens a variable and no name follows", snippet(&text[at..]));
             let (name, dollars) = (self.spelling.variable("NAME"), self.spelling.variable_open());
-            return Err(TemplateFault::at(self.source, from + at, what, format!("write {name}, or ${dollars} for the characters themselves")));
+            return Err(TemplateFault::at(
+                self.source,
+                from + at,
+                what,
+                format!("write {name}, or ${dollars} for the characters themselves"),
+            ));
         }
         if self.spelling == Spelling::Angles {
             self.out.extend(text.chars().map(|c| if c == '{' { HIDDEN_BRACE } else { c }));
@@ -115,8 +120,7 @@ impl<'a> Scanner<'a> {
         self.pass_text(from, &text[..text.len() - 1])?;
         if self.spelling == Spelling::Angles {
             self.out.push(HIDDEN_NOTHING);
-            // The engine takes these four or two braces for the rest of the escape.
-            self.out.push_str(if twice { "{{{{" } else { "{{" });
+            self.out.push_str(&self.source[open..end]);
         }
         Ok(end)
     }
@@ -134,7 +138,7 @@ impl<'a> Scanner<'a> {
         let body = &self.source[body_from..close];
         if !body.starts_with('!') {
             if self.spelling == Spelling::Braces && body.starts_with("{{") {
-                let mend = "write \\{{ for the characters themselves";
+                let mend = format!("write {}", self.spelling.literal());
                 return Err(TemplateFault::at(self.source, open, "raw blocks are not offered", mend));
             }
             let triple = self.spelling == Spelling::Braces && body.trim_start_matches('~').starts_with('{');
@@ -158,11 +162,7 @@ impl<'a> Scanner<'a> {
     fn find_close(&self, open: usize, rest: &str) -> Result<usize, TemplateFault> {
         rest.find(self.spelling.close()).ok_or_else(|| {
             let what = format!("the tag {} is never closed", snippet(&self.source[open..]));
-            let mend = format!(
-                "close it with {}, or write \\{} for the characters themselves",
-                self.spelling.close(),
-                self.spelling.open()
-            );
+            let mend = format!("close it with {}, or write {}", self.spelling.close(), self.spelling.literal());
             TemplateFault::at(self.source, open, what, mend)
         })
     }
@@ -181,7 +181,7 @@ impl<'a> Scanner<'a> {
             }
         }
         let what = format!("the tag {} opens with three braces and does not close with three", snippet(&self.source[open..]));
-        Err(TemplateFault::at(self.source, open, what, "write {{name}}, or \\{{ for the characters themselves"))
+        Err(TemplateFault::at(self.source, open, what, format!("write {{{{name}}}}, or {}", self.spelling.literal())))
     }
 }
 

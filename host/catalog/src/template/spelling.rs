@@ -54,6 +54,14 @@ impl Spelling {
         format!("{}{body}{}", self.open(), self.close())
     }
 
+    /// How to write the opening mark itself, for messages.
+    pub(crate) fn literal(self) -> &'static str {
+        match self {
+            Self::Braces => "\\{{ for the characters themselves, or set \"placeholders\": \"angles\"",
+            Self::Angles => "\\<< for the characters themselves",
+        }
+    }
+
     /// A variable in this spelling, for messages.
     pub(crate) fn variable(self, name: &str) -> String {
         format!("{}{name}{}", self.variable_open(), self.variable_close())

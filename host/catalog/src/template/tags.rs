@@ -44,22 +44,31 @@ impl<'a> Tags<'a> {
         if self.count > TAGS_MAX {
             return Err(self.fault(format!("the template has more than {TAGS_MAX} tags"), "split the prompt, or loop with #each"));
         }
+        let inner = body.strip_prefix('~').unwrap_or(body);
+        let inner = inner.strip_suffix('~').unwrap_or(inner).trim_ascii();
+        self.not_offered(inner)?;
         self.characters(body)?;
-        let body = body.strip_prefix('~').unwrap_or(body);
-        let body = body.strip_suffix('~').unwrap_or(body).trim_ascii();
+        let body = inner;
         match body.chars().next() {
             None => Err(self.fault("the tag is empty", "name an argument in it")),
             Some('#') => self.open_block(body[1..].trim_ascii()),
             Some('/') => self.close_block(body[1..].trim_ascii()),
             Some('^') => self.invert(body[1..].trim_ascii()),
-            Some('>') => Err(self.fault("partials are not offered", "write the text out here")),
-            Some('*') => Err(self.fault("decorators are not offered", "take the tag out")),
             Some('&') => self.path(body[1..].trim_ascii()),
             Some(_) if body == "else" => self.invert(""),
             Some(_) if body.starts_with("else ") || body.starts_with("else\t") || body.starts_with("else\n") => {
                 self.invert(body[4..].trim_ascii())
             }
             Some(_) => self.expression(body),
+        }
+    }
+
+    /// What handlebars knows and we do not let in: both can include a template in itself.
+    fn not_offered(&self, body: &str) -> Checked {
+        match body.strip_prefix('#').unwrap_or(body).trim_ascii_start().chars().next() {
+            Some('>') => Err(self.fault("partials are not offered", "write the text out here")),
+            Some('*') => Err(self.fault("decorators are not offered", "take the tag out")),
+            _ => Ok(()),
         }
     }
 
@@ -91,13 +100,12 @@ impl<'a> Tags<'a> {
         }
         if body.contains(['"', '\'', '`']) {
             let what = format!("the tag {} holds a quote", self.shown());
-            return Err(self.fault(what, "tags hold paths and no texts; take the quotes out"));
+            return Err(self.fault(what, format!("take the quotes out, or write {}", self.spelling.literal())));
         }
         if body.contains(['{', '}']) {
-            return Err(self.fault(
-                format!("the tag {} holds a brace", self.shown()),
-                format!("write \\{} for the characters themselves", self.spelling.open()),
-            ));
+            return Err(
+                self.fault(format!("the tag {} holds a brace", self.shown()), format!("write {}", self.spelling.literal()))
+            );
         }
         let mut inside = false;
         for c in body.chars() {
@@ -150,12 +158,6 @@ impl<'a> Tags<'a> {
     }
 
     fn open_block(&mut self, body: &'a str) -> Checked {
-        if body.starts_with('>') {
-            return Err(self.fault("partials are not offered", "write the text out here"));
-        }
-        if body.starts_with('*') {
-            return Err(self.fault("decorators are not offered", "take the block out"));
-        }
         let name = self.block_head(body)?;
         self.open.push(Block { name, opened_at: self.at, links: 0, seen_else: false });
         self.check_depth()

@@ -202,7 +202,7 @@ fn hostile_templates_are_refused_with_their_place() {
     let deep = |n: usize| format!("{}x{}", "{{#if a}}".repeat(n), "{{/if}}".repeat(n));
     let chain = format!("{{{{#if a}}}}{}{{{{/if}}}}", "{{else if b}}".repeat(5000));
     let rows: Vec<(String, usize, usize, &str)> = vec![
-        (r#"{{#*inline "a"}}x{{> b}}{{/inline}}{{#*inline "b"}}y{{> a}}{{/inline}}{{> a}}"#.into(), 1, 1, "quote"),
+        (r#"{{#*inline "a"}}x{{> b}}{{/inline}}{{#*inline "b"}}y{{> a}}{{/inline}}{{> a}}"#.into(), 1, 1, "decorators"),
         ("{{#*inline a}}x{{/inline}}".into(), 1, 1, "decorators"),
         ("x\n {{> self}}".into(), 2, 2, "partials"),
         ("{{#> self}}{{/self}}".into(), 1, 1, "partials"),

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::spelling::{Part, Spelling, names, parts};
+use super::spelling::{Part, Spelling, malformed, names, parts};
 use super::{RenderError, Values};
 
 /// A text with `${NAME}` variables. Cheap to clone.
@@ -15,10 +15,10 @@ pub struct Text {
 }
 
 impl Text {
-    /// Reads a text. Any text is fine.
-    pub fn new(source: &str) -> Self {
+    /// Reads a text; none when it opens a variable with `${` and no name follows. `$${` is the text `${`.
+    pub fn parse(source: &str) -> Option<Self> {
         let variables = names(&parts(source, Spelling::Braces)).into();
-        Self { source: source.into(), variables }
+        malformed(source, Spelling::Braces).is_none().then(|| Self { source: source.into(), variables })
     }
 
     /// Every `${NAME}` of the text, each once.
@@ -52,13 +52,18 @@ mod tests {
     use super::*;
     use job::variables::{Source, Value};
 
+    fn text(source: &str) -> Text {
+        Text::parse(source).expect("fine")
+    }
+
     /// G1-4: one pass; what a value says is not looked at again.
     #[test]
     fn values_are_inserted_as_they_are() {
         let value = Value { text: "${B}{{x}}".into(), source: Source::Config, secret: false };
         let values = Values::from([("A".to_owned(), value)]);
-        assert_eq!(Text::new("<${A}> $${A}").fill(&values), Ok("<${B}{{x}}> ${A}".to_owned()));
-        assert_eq!(Text::new("${B}").fill(&values), Err(RenderError::Unresolved { name: "B".into() }));
-        assert_eq!(Text::new("${B} ${A} ${B}").variables(), ["B", "A"]);
+        assert_eq!(text("<${A}> $${A} $${").fill(&values), Ok("<${B}{{x}}> ${A} ${".to_owned()));
+        assert_eq!(text("${B}").fill(&values), Err(RenderError::Unresolved { name: "B".into() }));
+        assert_eq!(text("${B} ${A} ${B}").variables(), ["B", "A"]);
+        assert_eq!(Text::parse("${B"), None);
     }
 }

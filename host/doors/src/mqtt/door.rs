@@ -213,6 +213,7 @@ impl Door {
                     self.account(gone);
                 }
             }
+            Mail::Wake => {}
             Mail::Event(event) => self.desk.push_event(event),
             Mail::Advertise(profile) => self.presence.advertise(profile),
             Mail::Drain => self.inbound.drain(),

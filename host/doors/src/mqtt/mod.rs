@@ -18,6 +18,7 @@ mod pager;
 mod post;
 mod presence;
 pub mod requester;
+mod roll;
 mod sending;
 pub mod settings;
 mod v5;

@@ -40,6 +40,8 @@ pub(crate) enum Mail {
     Row(OutboxRow),
     /// A committed row is due no more.
     Withdraw(RowId, JobKey),
+    /// A row was left in the journal.
+    Wake,
     /// A milestone.
     Event(Event),
     /// The profile has changed.
@@ -117,8 +119,8 @@ impl Post {
     fn deliver(&self, row: OutboxRow) {
         if self.lagging.load(Ordering::Acquire) || !self.rows.within(ROWS_MAX, ROW_BYTES_MAX) {
             self.lagging.store(true, Ordering::Release);
-            // The door may be asleep; an empty letter would do, and this one is harmless.
-            self.put(Mail::Withdraw(row.id, route_key(&row).clone()));
+            // The door may be asleep.
+            self.put(Mail::Wake);
             return;
         }
         self.rows.add(row_bytes(&row));

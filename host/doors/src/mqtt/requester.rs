@@ -2,7 +2,7 @@
 //!
 //! Owns one connection with a client id of its own and no session. It must not know how answers are shown.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::time::Duration;
 
@@ -11,11 +11,12 @@ use job::ids::{AgentId, IdError, JobId, Owner};
 use tokio::time::{Instant, timeout_at};
 use wire::mqtt::client::{InvokeRequest, Seen, decode_seen, encode_cancel, encode_invoke};
 use wire::mqtt::outgoing::Message;
-use wire::mqtt::registry::{Presence, SeenProfile, decode_profile, decode_status};
+use wire::mqtt::registry::SeenProfile;
 use wire::mqtt::topics::{Root, Topic};
 
 use super::backoff::Backoff;
 use super::link::{Delivery, Fault, Link, LinkEvent, Plan, Retained, Ticket, Verdict};
+use super::roll::Roll;
 use super::settings::{BrokerAddress, Login};
 use super::v5::V5Link;
 
@@ -25,8 +26,6 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const RECEIVE_MAX: u16 = 1024;
 /// The registry is taken for read when nothing of it has come for this long.
 const REGISTRY_QUIET: Duration = Duration::from_millis(250);
-/// Most agents remembered from the registry.
-const AGENTS_MAX: usize = 10_000;
 /// First and longest wait between two connections.
 const RECONNECT_FIRST: Duration = Duration::from_millis(200);
 const RECONNECT_MOST: Duration = Duration::from_secs(5);
@@ -135,7 +134,7 @@ pub struct Requester {
     commands: u64,
     heard: VecDeque<Delivery>,
     following: Option<Following>,
-    agents: BTreeMap<AgentId, (Option<SeenProfile>, Option<bool>)>,
+    roll: Roll,
 }
 
 /// The job being followed.
@@ -155,6 +154,7 @@ impl Requester {
         let client_id = format!("amp-req-{}", ulid::Ulid::new().to_string().to_ascii_lowercase());
         let link = open(&settings, &client_id, Instant::now() + wait).await?;
         Ok(Self {
+            roll: Roll::new(settings.root.clone()),
             settings,
             client_id,
             link,
@@ -162,7 +162,6 @@ impl Requester {
             commands: 0,
             heard: VecDeque::new(),
             following: None,
-            agents: BTreeMap::new(),
         })
     }
 
@@ -173,14 +172,14 @@ impl Requester {
         self.subscribe(&filters, until).await?;
         let mut quiet = Instant::now() + REGISTRY_QUIET;
         loop {
-            let found = self.seen_agents();
+            let found = self.roll.agents();
             if service.is_some_and(|service| found.iter().any(|agent| agent.online && agent.offers(service))) {
                 return Ok(found);
             }
             match timeout_at(quiet.min(until), next_event(&mut self.link)).await {
                 Err(_) => return Ok(found),
                 Ok(LinkEvent::Delivery(delivery)) => {
-                    if self.note_registry(&delivery) {
+                    if self.roll.note(&delivery) {
                         quiet = Instant::now() + REGISTRY_QUIET;
                     } else {
                         self.heard.push_back(delivery);
@@ -345,7 +344,7 @@ impl Requester {
             Topic::Result(..) => true,
             Topic::Events(..) => false,
             _ => {
-                self.note_registry(delivery);
+                self.roll.note(delivery);
                 return None;
             }
         };
@@ -368,37 +367,6 @@ impl Requester {
             Ok(seen) => Heard::Event(seen),
             Err(error) => Heard::Unreadable { topic: topic.to_owned(), why: error.0 },
         })
-    }
-
-    /// Notes a profile or a status. False: it is neither.
-    fn note_registry(&mut self, delivery: &Delivery) -> bool {
-        let topic = std::str::from_utf8(&delivery.topic).ok().and_then(|topic| self.settings.root.parse_topic(topic));
-        let (agent, is_profile) = match topic {
-            Some(Topic::Profile(agent)) => (agent, true),
-            Some(Topic::Status(agent)) => (agent, false),
-            _ => return false,
-        };
-        if self.agents.len() >= AGENTS_MAX && !self.agents.contains_key(&agent) {
-            return true;
-        }
-        if is_profile {
-            // A profile that cannot be read offers nothing.
-            let profile = decode_profile(&agent, &delivery.payload).ok().flatten();
-            self.agents.entry(agent).or_default().0 = profile;
-        } else {
-            let online = matches!(decode_status(&delivery.payload), Presence::Online { .. });
-            self.agents.entry(agent).or_default().1 = Some(online);
-        }
-        true
-    }
-
-    fn seen_agents(&self) -> Vec<SeenAgent> {
-        let seen = self.agents.iter().filter_map(|(agent, (profile, online))| {
-            let profile = profile.clone()?;
-            let online = online.unwrap_or(!profile.says_offline);
-            Some(SeenAgent { agent: agent.clone(), profile, online })
-        });
-        seen.collect()
     }
 
     fn no_answer(&self) -> RequesterError {

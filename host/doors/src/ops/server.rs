@@ -39,14 +39,14 @@ pub struct OpsSettings {
 pub enum OpsError {
     /// Somebody else has the port.
     #[error(
-        "the ops door cannot listen on {0}: the port is taken; stop what listens there, or set [ops] listen (\"\" turns it off)"
+        "the ops door cannot listen on {0}: the port is taken; stop what listens there, or set ops.listen (\"\" turns it off)"
     )]
     Busy(SocketAddr),
     /// Everyone could read it.
-    #[error("the ops door does not listen on {0} without a token: set [ops] token, or a loopback address in [ops] listen")]
+    #[error("the ops door does not listen on {0} without a token: set [ops] token, or a loopback address in ops.listen")]
     NeedsToken(SocketAddr),
     /// Anything else.
-    #[error("the ops door cannot listen on {listen}: {error}; set [ops] listen")]
+    #[error("the ops door cannot listen on {listen}: {error}; set ops.listen")]
     Failed {
         /// Where it should listen.
         listen: SocketAddr,

@@ -253,6 +253,13 @@ async fn only_idempotent_jobs_run_ahead_of_their_commit() {
     assert_eq!(patient.await.expect("join"), Ok(Admitted::Accepted));
     rig.courier.outcome_of(&samples::key("patient")).await;
     assert_eq!(kinds(&rig.courier.events(&samples::key("ahead"))), ["accepted", "started"]);
+    let is_ahead = |told: &kit::Told| match told {
+        kit::Told::Announce(event, _) => event.key == samples::key("ahead"),
+        kit::Told::Deliver(row) => row.route == job::store::Route::Mesh(samples::key("ahead")),
+        kit::Told::Withdraw(..) => false,
+    };
+    let told: Vec<_> = rig.courier.told().into_iter().filter(is_ahead).collect();
+    assert!(matches!(told.last(), Some(kit::Told::Deliver(_))), "the outcome came before a milestone: {told:?}");
 }
 
 /// G1-51: a full disk leaves requests unacknowledged, lets running jobs wait with their outcome, and says so.

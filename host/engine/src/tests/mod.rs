@@ -71,7 +71,6 @@ impl Rig {
 
     fn with(guest: Arc<ScriptedGuest>, settings: Settings, journal: MemoryJournal, catalog: &str) -> Self {
         let courier = Arc::new(RecordingCourier::default());
-        journal.attach(courier.clone());
         let clock = FakeClock::at(NOW);
         let board = Board::default();
         let ports = Ports {
@@ -83,6 +82,7 @@ impl Rig {
             workers: tokio::runtime::Handle::current(),
         };
         let engine = Engine::new(settings, ports, vec![snapshot(&guest, catalog)]);
+        journal.attach(engine.courier());
         Self { engine, journal, courier, guest, clock, board }
     }
 

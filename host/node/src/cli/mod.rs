@@ -27,8 +27,8 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  amp-node demo\n  amp-node demo --keep     stay up, to invoke from another terminal")]
     Demo(Demo),
     /// Ask an agent for a job and wait for its result
-    #[command(after_help = "Examples:\n  amp-node invoke hello.world --arg name=Ada\n  \
-        amp-node invoke hello.world --agent demo --args '{\"name\":\"Ada\"}' --as alice --job-id j1 --follow --json")]
+    #[command(after_help = "Examples:\n  amp-node invoke SERVICE --arg name=Ada\n  \
+        amp-node invoke SERVICE --agent demo --args '{\"name\":\"Ada\"}' --as alice --job-id j1 --follow --json")]
     Invoke(Invoke),
     /// Cancel a job and wait for its final state
     #[command(after_help = "Example:\n  amp-node cancel j1 --as alice")]

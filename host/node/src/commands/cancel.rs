@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::cli;
 use crate::commands::invoke::{agent_id, show};
-use crate::commands::source::{config_of, failure_of, owner_of, requester, small_runtime};
+use crate::commands::source::{client_config, failure_of, owner_of, requester, small_runtime};
 use crate::exit::{Exit, Failure};
 use crate::{Ended, logging, say};
 
@@ -21,7 +21,7 @@ const REGISTRY_WAIT: Duration = Duration::from_secs(3);
 /// Cancels and waits.
 pub(crate) fn cancel(args: cli::Cancel) -> Ended {
     logging::start(false, true);
-    let config = config_of(&args.source, None)?;
+    let config = client_config(&args.source)?;
     let job = JobId::parse(&args.job).map_err(|error| Failure::usage(format!("the job id: {error}")))?;
     let (requested_by, _) = owner_of(Some(args.owner))?;
     let named = args.agent.as_deref().map(agent_id).transpose()?;

@@ -81,9 +81,8 @@ fn agents(args: &cli::Check) -> Result<Vec<(Config, AgentConfig)>, Failure> {
     for folder in &args.catalogs {
         // The limits of the configuration hold for the folder too, where there is one.
         let inputs = inputs_of(&args.source, Some(folder.clone()))?;
-        let config = Config::resolve(&inputs).or_else(|_| {
-            Config::resolve(&Inputs { file: None, catalog: Some(folder.clone()), environment: inputs.environment.clone() })
-        });
+        let config = Config::resolve(&inputs)
+            .or_else(|_| Config::resolve(&Inputs { file: None, catalog: Some(folder.clone()), ..inputs.clone() }));
         let config = config.map_err(|error| Failure::usage(error.to_string()))?;
         all.extend(config.agents.first().map(|agent| (config.clone(), agent.clone())));
     }

@@ -33,7 +33,7 @@ pub(crate) fn demo(args: cli::Demo) -> Ended {
     let data = tempfile::TempDir::with_prefix("amp-node-data-")
         .map_err(|error| Failure::failed(format!("a folder for the demo's data cannot be made: {error}")))?;
     let environment = environment(data.path())?;
-    let config = Config::resolve(&Inputs { file: None, catalog: Some(folder), environment })
+    let config = Config::resolve(&Inputs { file: None, catalog: Some(folder), no_agent: false, environment })
         .map_err(|error| Failure::usage(error.to_string()))?;
     let keep = args.keep || (std::io::stdout().is_terminal() && !args.json);
     runtime()?.block_on(async move {

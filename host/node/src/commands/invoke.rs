@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use wire::mqtt::client::{InvokeRequest, Seen};
 
 use crate::cli;
-use crate::commands::source::{config_of, failure_of, owner_of, requester, small_runtime};
+use crate::commands::source::{client_config, failure_of, owner_of, requester, small_runtime};
 use crate::exit::{Exit, Failure};
 use crate::say::{self, Paint, paint};
 use crate::{Ended, logging};
@@ -24,7 +24,7 @@ const REGISTRY_WAIT: Duration = Duration::from_secs(3);
 /// Asks and waits.
 pub(crate) fn invoke(args: cli::Invoke) -> Ended {
     logging::start(false, true);
-    let config = config_of(&args.source, None)?;
+    let config = client_config(&args.source)?;
     let asked = Ask {
         agent: args.agent.as_deref().map(agent_id).transpose()?,
         service: args.service,

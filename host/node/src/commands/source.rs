@@ -23,6 +23,12 @@ pub(crate) fn config_of(source: &Source, catalog: Option<PathBuf>) -> Result<Con
     Config::resolve(&inputs_of(source, catalog)?).map_err(|error| Failure::usage(error.to_string()))
 }
 
+/// The configuration of a command that only talks to a broker, and needs no agent of its own.
+pub(crate) fn client_config(source: &Source) -> Result<Config, Failure> {
+    let inputs = Inputs { no_agent: true, ..inputs_of(source, None)? };
+    Config::resolve(&inputs).map_err(|error| Failure::usage(error.to_string()))
+}
+
 /// What a command's configuration is made from.
 pub(crate) fn inputs_of(source: &Source, catalog: Option<PathBuf>) -> Result<Inputs, Failure> {
     let found = match &source.config {
@@ -42,7 +48,7 @@ pub(crate) fn inputs_of(source: &Source, catalog: Option<PathBuf>) -> Result<Inp
     };
     // Names and values that are not UTF-8 are nobody's configuration.
     let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    Ok(Inputs { file, catalog, environment: environment.collect() })
+    Ok(Inputs { file, catalog, no_agent: false, environment: environment.collect() })
 }
 
 /// Connects to the configuration's broker as a requester.

@@ -76,7 +76,8 @@ fn a_damaged_file_is_a_miss() {
         file.seek(SeekFrom::Start(at as u64)).expect("seek");
         file.write_all(&[!whole[at]]).expect("write");
     };
-    let damages: Vec<(&str, Box<dyn Fn() + '_>)> = vec![
+    type Damage<'a> = Box<dyn Fn() + 'a>;
+    let damages: Vec<(&str, Damage<'_>)> = vec![
         ("empty", Box::new(|| fs::write(&path, b"").expect("write"))),
         ("short", Box::new(|| fs::write(&path, &whole[..whole.len() / 2]).expect("write"))),
         ("other content", Box::new(|| fs::write(&path, vec![7; 100_000]).expect("write"))),

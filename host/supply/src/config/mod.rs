@@ -39,6 +39,8 @@ pub struct Inputs {
     /// A catalog folder given on the command line: it makes an agent where the file has none, and replaces the folder of the
     /// only agent where it has one.
     pub catalog: Option<PathBuf>,
+    /// Whether a configuration without any agent is fine: a client needs none.
+    pub no_agent: bool,
     /// The environment. Names such as `AMP_MESH__BROKER` override keys; all others are left alone.
     pub environment: Vec<(String, String)>,
 }
@@ -64,7 +66,7 @@ impl fmt::Display for ConfigError {
 pub struct Config {
     /// `[node]`.
     pub node: NodeConfig,
-    /// `[[agent]]`, at least one, ids unique.
+    /// `[[agent]]`, at least one unless [`Inputs::no_agent`], ids unique.
     pub agents: Vec<AgentConfig>,
     /// `[mesh]`.
     pub mesh: MeshConfig,
@@ -207,6 +209,6 @@ impl Config {
     /// The configuration of a node that is given a catalog folder and no file: one agent named after the folder, its default
     /// executor `prompt`, on the embedded broker.
     pub fn for_catalog(catalog: PathBuf, environment: Vec<(String, String)>) -> Result<Self, ConfigError> {
-        Self::resolve(&Inputs { file: None, catalog: Some(catalog), environment })
+        Self::resolve(&Inputs { file: None, catalog: Some(catalog), no_agent: false, environment })
     }
 }

@@ -85,7 +85,7 @@ impl Check {
         self.later();
         let limits = self.limits();
         let node = self.node();
-        let agents = self.agents(inputs.catalog.as_deref(), &limits);
+        let agents = self.agents(inputs, &limits);
         let mesh = self.mesh(&limits);
         let journal = self.journal(mesh.as_ref());
         self.names();
@@ -140,6 +140,19 @@ impl Check {
                 self.places.fault(&format!("agent.{i}.owner_policy.verified"), what, "write false");
             }
         }
+    }
+
+    fn text(&mut self, path: &str, text: &str) -> Option<Text> {
+        let parsed = Text::parse(text);
+        if parsed.is_none() {
+            // The text itself may be a password, so it is not quoted.
+            self.places.fault(
+                path,
+                "${ opens a variable and no name follows",
+                "write ${NAME}, or $${ for the characters themselves",
+            );
+        }
+        parsed
     }
 
     fn duration(&mut self, path: &str, text: &str, max: Duration) -> Duration {
@@ -213,10 +226,12 @@ impl Check {
         self.number(path, number.min(ceiling), 1, ceiling)
     }
 
-    fn agents(&mut self, catalog: Option<&Path>, limits: &LimitsConfig) -> Vec<AgentConfig> {
+    fn agents(&mut self, inputs: &Inputs, limits: &LimitsConfig) -> Vec<AgentConfig> {
         let written = std::mem::take(&mut self.file.agent);
+        let catalog = inputs.catalog.as_deref();
         match (written.len(), catalog) {
             (0, Some(folder)) => return self.agent_of_folder(folder, limits),
+            (0, None) if inputs.no_agent => {}
             (0, None) => {
                 self.places.fault(
                     "",
@@ -291,7 +306,11 @@ impl Check {
             let key = format!("{path}.default_executor.grants.env.{name}");
             self.places.fault(&key, format!("{name:?} is no name of an environment variable"), "use letters, digits and _");
         }
-        let grants_env = raw.grants.env.into_iter().map(|(name, text)| (name, Text::new(&text))).collect();
+        let mut grants_env = Vec::new();
+        for (name, text) in raw.grants.env {
+            let text = self.text(&format!("{path}.default_executor.grants.env.{name}"), &text);
+            grants_env.extend(text.map(|text| (name, text)));
+        }
         DefaultExecutorConfig { guest: raw.guest, limits, grants_env }
     }
 
@@ -312,16 +331,17 @@ impl Check {
         let max_packet_mb = self.small("mesh.max_packet_mb", raw.max_packet_mb, 1, PACKET_MB_MAX);
         let max_payload_kb = self.small("mesh.max_payload_kb", raw.max_payload_kb, 1, 1024 * u64::from(max_packet_mb));
         let resend_window = self.duration("mesh.resend_window", &raw.resend_window, DURATION_MAX);
-        let text = |text: &str| (!text.is_empty()).then(|| Text::new(text));
         if raw.username.is_empty() && !raw.password.is_empty() {
             self.places.fault("mesh.password", "there is a password and no username", "set the username too");
         }
+        let username = if raw.username.is_empty() { None } else { self.text("mesh.username", &raw.username) };
+        let password = if raw.password.is_empty() { None } else { self.text("mesh.password", &raw.password) };
         Some(MeshConfig {
             broker: broker?,
             root: root?,
             max_depth,
-            username: text(&raw.username),
-            password: text(&raw.password),
+            username,
+            password,
             resend_window,
             max_payload_kb,
             max_packet_mb,

@@ -6,7 +6,7 @@ use super::*;
 
 fn resolve(text: &str, environment: &[(&str, &str)]) -> Result<Config, Vec<String>> {
     let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let inputs = Inputs { file: Some(("etc/amp-node.toml".into(), text.to_owned())), catalog: None, environment };
+    let inputs = Inputs { file: Some(("etc/amp-node.toml".into(), text.to_owned())), catalog: None, no_agent: false, environment };
     Config::resolve(&inputs).map_err(|error| error.faults.iter().map(ToString::to_string).collect())
 }
 
@@ -142,6 +142,7 @@ fn a_named_folder_wins_over_the_file() {
     let inputs = |text: &str| Inputs {
         file: Some(("amp-node.toml".into(), text.to_owned())),
         catalog: Some("here".into()),
+        no_agent: false,
         environment: Vec::new(),
     };
     let config = Config::resolve(&inputs(AGENT)).expect("fine");
@@ -209,6 +210,7 @@ fn faults_name_file_line_and_key() {
         ("[mesh]\nmax_payload_kb = 16385", "4:1: mesh.max_payload_kb: 16385 is out of range; write a number from 1 to 16384"),
         ("[mesh]\nresend_window = \"25h\"", "4:1: mesh.resend_window: resend_window is 90000 s, longer than jobs are remembered"),
         ("[mesh]\npassword = \"x\"", "4:1: mesh.password: there is a password and no username"),
+        ("[mesh]\nusername = \"u\"\npassword = \"hunter${2\"", "5:1: mesh.password: ${ opens a variable and no name follows"),
         ("[journal]\nsync = \"fsync\"", "4:1: journal.sync: there is no sync \"fsync\"; write full or os"),
         ("[vars]\n\"a b\" = \"x\"", "4:1: vars.a b: \"a b\" is no name of a variable"),
         ("[ops]\nlisten = \"0.0.0.0:8701\"", "4:1: ops.listen: this build listens on loopback addresses only"),

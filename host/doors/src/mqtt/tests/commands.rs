@@ -23,7 +23,7 @@ fn results(all: &[Got]) -> usize {
 }
 
 fn submissions(asked: &[Asked]) -> Vec<&Submission> {
-    asked.iter().filter_map(|asked| if let Asked::Submit(submission) = asked { Some(submission) } else { None }).collect()
+    asked.iter().filter_map(|asked| if let Asked::Submit(submission) = asked { Some(&**submission) } else { None }).collect()
 }
 
 /// 300 invokes in one burst, each with five milestones.

@@ -21,7 +21,7 @@ const MEMORY: Memory = Memory { remember_ms: 86_400_000, resend_window_ms: 600_0
 /// What the engine was asked.
 #[derive(Debug, Clone)]
 pub(super) enum Asked {
-    Submit(Submission),
+    Submit(Box<Submission>),
     Refuse,
     Cancel,
 }
@@ -91,7 +91,7 @@ pub(super) struct EchoJobs(pub(super) Arc<Echo>);
 impl Jobs for EchoJobs {
     fn submit(&self, submission: Submission) -> BoxFuture<'static, Result<Admitted, Unavailable>> {
         let echo = self.0.clone();
-        echo.note(Asked::Submit(submission.clone()));
+        echo.note(Asked::Submit(Box::new(submission.clone())));
         let job = NewJob {
             requested_by: submission.requested_by.clone(),
             service: submission.service.clone(),

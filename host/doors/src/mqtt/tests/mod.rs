@@ -6,7 +6,6 @@ mod commands;
 mod delivery;
 mod desk_order;
 mod fake;
-mod figures;
 mod house;
 mod observer;
 mod presence;
