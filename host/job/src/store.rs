@@ -83,7 +83,7 @@ pub enum Admitted {
     Duplicate,
     /// The same request is active already; nothing was stored.
     Redelivered,
-    /// The same request ended before; its stored outcome is in the outbox again.
+    /// The same request ended before; its stored outcome is in the outbox again, in place of a row that was there still.
     Resent,
     /// Its cancel was here first; the cancelled outcome is in the outbox.
     CancelledAhead,

@@ -10,7 +10,7 @@ use job::outcome::Outcome;
 use job::reason::Reserved;
 use job::store::{Admitted, Arrival, Intent, Item, NewJob};
 
-use crate::desk::{Desk, Found};
+use crate::desk::{Desk, Found, Tell};
 use crate::ending::Tombstone;
 use crate::fault::Fault;
 use crate::rows::{OUTCOME_CELLS, bind_key, read_outcome, state_code};
@@ -109,7 +109,8 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// Puts the stored outcome out again, unless it is there still.
+    /// Puts the stored outcome out again, in place of a row that is not noted as delivered yet: that one may be on its way, and
+    /// whoever asks now would hear nothing more of it.
     fn resend(&mut self, key: &JobKey, found: Option<Found>) -> Result<Admitted, Fault> {
         let Some(Found { id, ended: Some(ended), sent, .. }) = found else {
             return Err(Fault::Row(format!("{key} has no outcome to send again")));
@@ -117,7 +118,8 @@ impl Desk<'_> {
         if let Some(sent) = sent
             && self.is_due(sent)?
         {
-            return Ok(Admitted::Resent);
+            self.take_off(sent)?;
+            self.tells.push(Tell::Withdraw(sent, key.clone()));
         }
         let outcome = self.outcome_of(id, ended)?;
         let sent = self.put_out(key, Item::Outcome(outcome))?;

@@ -23,15 +23,15 @@ pub(crate) fn connecting(agent: &AgentId, broker: &BrokerAddress) -> Condition {
     Condition {
         severity: Severity::Down,
         what: format!("agent {agent} is not connected to {broker} yet"),
-        mend: "wait a moment; if this stays, start the broker or set [mesh] broker".into(),
+        mend: "wait a moment; if this stays, start the broker or set mesh.broker".into(),
     }
 }
 
 /// No connection.
 pub(crate) fn not_connected(agent: &AgentId, broker: &BrokerAddress, fault: &Fault) -> Condition {
     let mend = match fault {
-        Fault::Unreachable(_) => "start the broker there, or set [mesh] broker to where it is",
-        Fault::LoginRefused(_) => "set [mesh] username and password to a login of the broker, or let this one in there",
+        Fault::Unreachable(_) => "start the broker there, or set mesh.broker to where it is",
+        Fault::LoginRefused(_) => "set mesh.username and mesh.password to a login of the broker, or let this one in there",
         Fault::Refused(_) => "look at the broker's log; it must speak MQTT 5 and take this client id",
         Fault::TimedOut => "see whether the broker and the network between are alive",
         Fault::Lost(_) => "look at the broker's log",

@@ -24,7 +24,7 @@ const RETAINED_MAX: usize = 100_000;
 pub enum EmbeddedError {
     /// Somebody else has the port.
     #[error(
-        "the embedded broker cannot listen on {0}: the port is taken; stop what listens there, or set [mesh] embedded_listen"
+        "the embedded broker cannot listen on {0}: the port is taken; stop what listens there, or set mesh.embedded_listen"
     )]
     Busy(SocketAddr),
     /// It knows no logins, so it listens on this machine only.
@@ -33,7 +33,7 @@ pub enum EmbeddedError {
     )]
     NotLoopback(SocketAddr),
     /// Anything else.
-    #[error("the embedded broker cannot listen on {address}: {why}; set [mesh] embedded_listen")]
+    #[error("the embedded broker cannot listen on {address}: {why}; set mesh.embedded_listen")]
     Failed {
         /// Where it should listen.
         address: SocketAddr,
@@ -138,7 +138,7 @@ mod tests {
         let address = broker.address();
         let taken = EmbeddedBroker::start(address, PACKET_BYTES_MAX).await.expect_err("taken");
         let text = taken.to_string();
-        assert!(matches!(taken, EmbeddedError::Busy(_)) && text.contains("[mesh] embedded_listen"), "{text}");
+        assert!(matches!(taken, EmbeddedError::Busy(_)) && text.contains("mesh.embedded_listen"), "{text}");
         broker.stop().await;
         EmbeddedBroker::start(address, PACKET_BYTES_MAX).await.expect("free again").stop().await;
     }

@@ -4,6 +4,7 @@
 //! waits to be published, a pure state machine), `inbound` (what waits to be acknowledged), `presence` (profile and status),
 //! `link` and `v5` (the client library behind one small trait), then [`requester`] and [`embedded`].
 
+mod asking;
 mod backoff;
 mod conditions;
 mod desk;

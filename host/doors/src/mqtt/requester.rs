@@ -3,7 +3,6 @@
 //! Owns one connection with a client id of its own and no session. It must not know how answers are shown.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,16 +13,12 @@ use wire::mqtt::outgoing::Message;
 use wire::mqtt::registry::SeenProfile;
 use wire::mqtt::topics::{Root, Topic};
 
+use super::asking::{error_of, next_event, open};
 use super::backoff::Backoff;
-use super::link::{Delivery, Fault, Link, LinkEvent, Plan, Retained, Ticket, Verdict};
+use super::link::{Delivery, Fault, Link, LinkEvent, Retained, Ticket, Verdict};
 use super::roll::Roll;
 use super::settings::{BrokerAddress, Login};
-use super::v5::V5Link;
 
-/// Silence after which the client pings.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Most deliveries taken unacknowledged.
-const RECEIVE_MAX: u16 = 1024;
 /// The registry is taken for read when nothing of it has come for this long.
 const REGISTRY_QUIET: Duration = Duration::from_millis(250);
 /// First and longest wait between two connections.
@@ -375,38 +370,5 @@ impl Requester {
 
     fn error_of(&self, fault: &Fault) -> RequesterError {
         error_of(&self.settings, fault)
-    }
-}
-
-async fn next_event(link: &mut Box<dyn Link>) -> LinkEvent {
-    poll_fn(|cx| link.poll_event(cx)).await
-}
-
-fn error_of(settings: &RequesterSettings, fault: &Fault) -> RequesterError {
-    let broker = settings.broker.clone();
-    match fault {
-        Fault::LoginRefused(why) => RequesterError::LoginRefused { broker, why: (*why).into() },
-        other => RequesterError::Unreachable { broker, why: other.to_string() },
-    }
-}
-
-async fn open(settings: &RequesterSettings, client_id: &str, until: Instant) -> Result<Box<dyn Link>, RequesterError> {
-    let plan = Plan {
-        broker: settings.broker.clone(),
-        login: settings.login.clone(),
-        client_id: client_id.to_owned(),
-        session: false,
-        will: None,
-        manual_acks: false,
-        packet_bytes_max: settings.packet_bytes_max,
-        receive_max: RECEIVE_MAX,
-        keep_alive: KEEP_ALIVE,
-    };
-    let mut link: Box<dyn Link> = Box::new(V5Link::new(&plan));
-    match timeout_at(until, next_event(&mut link)).await {
-        Ok(LinkEvent::Open { .. }) => Ok(link),
-        Ok(LinkEvent::Closed(fault)) => Err(error_of(settings, &fault)),
-        Ok(_) => Err(error_of(settings, &Fault::Lost("it spoke before it answered".into()))),
-        Err(_) => Err(error_of(settings, &Fault::TimedOut)),
     }
 }

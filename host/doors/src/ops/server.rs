@@ -43,7 +43,7 @@ pub enum OpsError {
     )]
     Busy(SocketAddr),
     /// Everyone could read it.
-    #[error("the ops door does not listen on {0} without a token: set [ops] token, or a loopback address in ops.listen")]
+    #[error("the ops door does not listen on {0} without a token: set ops.token, or a loopback address in ops.listen")]
     NeedsToken(SocketAddr),
     /// Anything else.
     #[error("the ops door cannot listen on {listen}: {error}; set ops.listen")]

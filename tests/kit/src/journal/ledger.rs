@@ -138,8 +138,8 @@ impl Ledger {
 
     fn resend(&mut self, key: &JobKey, tells: &mut Vec<Tell>) {
         let Some((outcome, sent)) = self.jobs.get(key).and_then(|row| row.ended.clone()) else { return };
-        if self.outbox.contains_key(&sent) {
-            return;
+        if self.outbox.remove(&sent).is_some() {
+            tells.push(Tell::Withdraw(sent, key.clone()));
         }
         let id = self.put_out(key, Item::Outcome(outcome.clone()), tells);
         if let Some(row) = self.jobs.get_mut(key) {

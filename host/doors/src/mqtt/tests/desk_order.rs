@@ -101,7 +101,8 @@ impl Bench {
             let id = row.id;
             let gone = self.desk.refused(number, self.now + Duration::from_secs(1));
             if let Some(job) = job {
-                self.sent.insert(job, id - 1);
+                let sent = self.sent.entry(job).or_default();
+                *sent = (*sent).min(id - 1);
             }
             gone
         } else {

@@ -90,8 +90,13 @@ impl House {
 
     /// Waits until the broker has all rows.
     pub(super) async fn delivered(&self) {
+        self.left(0).await;
+    }
+
+    /// Waits until the broker has all rows but so many.
+    pub(super) async fn left(&self, rows: usize) {
         let until = Instant::now() + PATIENCE;
-        while !self.journal.outbox().is_empty() {
+        while self.journal.outbox().len() != rows {
             assert!(Instant::now() < until, "rows stay: {:?}", self.journal.outbox().len());
             // The journal tells nobody that a row was marked, so this one wait looks again and again.
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -127,7 +127,7 @@ async fn an_absent_or_refusing_broker_is_named() {
     house.connection("down", |state| matches!(state, Connection::Down(_))).await;
     let condition = house.board.conditions()["broker.dba"].clone();
     assert!(condition.what.contains(&format!("mqtt://127.0.0.1:{port}")), "{}", condition.what);
-    assert!(condition.mend.contains("[mesh] broker"), "{}", condition.mend);
+    assert!(condition.mend.contains("mesh.broker"), "{}", condition.mend);
 
     let Some(broker) = Mosquitto::start("allow_anonymous false\n").await else { return };
     let login = Login { username: "u".into(), password: "p".into() };
@@ -135,5 +135,5 @@ async fn an_absent_or_refusing_broker_is_named() {
     let refused = house.connection("refused", |state| matches!(state, Connection::Down(_))).await;
     let Connection::Down(what) = refused else { unreachable!("just matched") };
     assert!(what.contains("refused the login"), "{what}");
-    assert!(house.board.conditions()["broker.dba"].mend.contains("username and password"));
+    assert!(house.board.conditions()["broker.dba"].mend.contains("mesh.username and mesh.password"));
 }

@@ -75,6 +75,6 @@ async fn a_taken_port_is_said() {
     let ops = open(None, &Board::default()).await;
     let settings = OpsSettings { listen: ops.address(), token: None };
     let error = Ops::start(settings, Board::default(), None).await.expect_err("taken").to_string();
-    assert!(error.contains("[ops] listen") && error.contains("taken"), "{error}");
+    assert!(error.contains("ops.listen") && error.contains("taken"), "{error}");
     ops.stop().await;
 }
