@@ -183,7 +183,7 @@ fn open_journal(config: &Config, data_dir: &std::path::Path) -> Result<Arc<Sqlit
         SyncMode::Full => store::Sync::Full,
         SyncMode::Os => store::Sync::Os,
     };
-    let journal = SqliteJournal::open(&data_dir.join("journal.db"), store::Settings { sync });
+    let journal = SqliteJournal::open(&data_dir.join("journal.db"), store::Settings { sync, ..store::Settings::default() });
     journal.map(Arc::new).map_err(|error| Failure::usage(error.to_string()))
 }
 

@@ -30,13 +30,17 @@ const LOG_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 /// A file up to this size is checked whole at each start, in bytes; a larger one would delay the start.
 const CHECKED_BYTES_MAX: i64 = 64 * 1024 * 1024;
 
+/// Most pages SQLite can count.
+const PAGES_MAX: i64 = 0xffff_fffe;
+
 /// What a commit survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sync {
     /// A loss of power: each commit is on the disk before it is answered.
     #[default]
     Full,
-    /// A crash of the process: each commit is with the operating system before it is answered.
+    /// A crash of the process: each commit is with the operating system before it is answered. A loss of power may damage
+    /// the file; a clean close makes it safe.
     Os,
 }
 
@@ -45,6 +49,9 @@ pub enum Sync {
 pub struct Settings {
     /// What a commit survives (`journal.sync`).
     pub sync: Sync,
+    /// Most bytes the database file may take; beyond it calls answer [`job::store::StoreError::Full`] as on a full disk. None:
+    /// the disk is the limit.
+    pub file_bytes_max: Option<u64>,
 }
 
 /// Why the journal cannot be opened.
@@ -183,20 +190,13 @@ fn connect(path: &Path, settings: Settings) -> Result<(Connection, Books), Refus
         "synchronous",
         match settings.sync {
             Sync::Full => "FULL",
-            Sync::Os => "NORMAL",
+            // Ordering the log before the database costs a sync at each checkpoint, and only a loss of power needs it.
+            Sync::Os => "OFF",
         },
     )?;
+    limit_file(&db, settings.file_bytes_max)?;
     db.pragma_update(None, "cache_size", -CACHE_KIB)?;
-    let ck: i64 = std::env::var("CK").ok().and_then(|v| v.parse().ok()).unwrap_or(CHECKPOINT_PAGES);
-    db.pragma_update(None, "wal_autocheckpoint", ck)?;
-    if let Ok(v) = std::env::var("SYNC") {
-        if settings.sync == Sync::Os {
-            db.pragma_update(None, "synchronous", v)?;
-        }
-    }
-    if let Ok(v) = std::env::var("MMAP") {
-        let _: i64 = db.pragma_update_and_check(None, "mmap_size", v, |r| r.get(0))?;
-    }
+    db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     db.pragma_update(None, "journal_size_limit", LOG_BYTES_KEPT)?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
     if version == 0 {
@@ -210,6 +210,15 @@ fn connect(path: &Path, settings: Settings) -> Result<(Connection, Books), Refus
     recover(&db)?;
     let books = Books::read(&db)?;
     Ok((db, books))
+}
+
+/// SQLite counts in pages, and refuses a limit below what the file has already, which is as full as it gets.
+fn limit_file(db: &Connection, bytes_max: Option<u64>) -> Result<(), Refusal> {
+    let Some(bytes_max) = bytes_max else { return Ok(()) };
+    let page_bytes: i64 = db.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    let pages_max = (i64::try_from(bytes_max).unwrap_or(i64::MAX) / page_bytes).clamp(1, PAGES_MAX);
+    db.pragma_update_and_check(None, "max_page_count", pages_max, |_| Ok(()))?;
+    Ok(())
 }
 
 /// The schema version; 0 is an empty file.

@@ -130,6 +130,10 @@ impl Writer {
     fn finish(self, closed: bool) {
         let Self { db, books, queue, lock } = self;
         if closed {
+            // Whatever a commit survived so far, a closed journal survives a loss of power.
+            if let Err(error) = db.pragma_update(None, "synchronous", "FULL") {
+                tracing::warn!(%error, "the journal closes without a sync");
+            }
             let desk = Desk { db: &db, books, tells: Vec::new() };
             let stamp = books.stamp.max(queue.noted());
             if let Err(error) = desk.write_books(stamp) {

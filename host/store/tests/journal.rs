@@ -35,6 +35,6 @@ impl Subject for OnDisk {
 #[test]
 fn the_journal_passes_the_suite() {
     for sync in [Sync::Os, Sync::Full] {
-        journal_suite(|| on_disk(tempfile::tempdir().unwrap(), Settings { sync }));
+        journal_suite(|| on_disk(tempfile::tempdir().unwrap(), Settings { sync, ..Settings::default() }));
     }
 }

@@ -5,6 +5,7 @@
 mod admission;
 mod endings;
 mod forgetting;
+mod outbox;
 mod recovery;
 
 use std::collections::HashMap;
@@ -43,6 +44,7 @@ pub fn journal_suite(make: impl Fn() -> Box<dyn Subject>) {
         recovery::cases(&make).await;
         forgetting::cases(&make).await;
     });
+    outbox::any_order_leaves_the_outcome(&make);
 }
 
 /// A journal with a courier attached.

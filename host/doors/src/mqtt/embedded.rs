@@ -23,9 +23,7 @@ const RETAINED_MAX: usize = 100_000;
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddedError {
     /// Somebody else has the port.
-    #[error(
-        "the embedded broker cannot listen on {0}: the port is taken; stop what listens there, or set mesh.embedded_listen"
-    )]
+    #[error("the embedded broker cannot listen on {0}: the port is taken; stop what listens there, or set mesh.embedded_listen")]
     Busy(SocketAddr),
     /// It knows no logins, so it listens on this machine only.
     #[error(

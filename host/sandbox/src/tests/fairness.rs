@@ -106,3 +106,22 @@ fn a_stop_is_seen_soon() {
         assert!(sent.elapsed() < OVERSHOOT_MAX, "{word}: {:?}", sent.elapsed());
     }
 }
+
+/// DC-04: giving way changes nothing about fuel, neither beside runaway guests nor in host calls that outlast a turn.
+#[test]
+fn fuel_is_the_same_beside_others() {
+    let orders = || vec![way("progress", 5_000, ""), way("allocate", 8, ""), way("remember", 32, ""), way("work", 500_000, "")];
+    let fuel = |ran: Vec<(Ran, Duration)>| ran.into_iter().map(|(ran, _)| ran.usage.fuel).collect::<Vec<_>>();
+    let alone = fuel(together(orders()));
+    let others = std::thread::spawn(|| {
+        let loops = (0..16).map(|_| way("loop", 0, "").timeout(500));
+        together(loops.chain((0..4).map(|_| way("random_forever", 65_536, "").timeout(500))).collect())
+    });
+    let mut rounds = 0;
+    while !others.is_finished() {
+        assert_eq!(fuel(together(orders())), alone);
+        rounds += 1;
+    }
+    others.join().expect("ran");
+    assert!(rounds > 0, "the others ended before a round was run");
+}

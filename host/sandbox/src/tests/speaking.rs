@@ -14,7 +14,7 @@ fn heard(order: Order) -> Arc<Listener> {
     listener
 }
 
-/// S1-42: milestones come in order, and no more of them than a job may have.
+/// Milestones come in order, and no more of them than a job may have.
 #[test]
 fn progress_is_passed_on_in_order_and_bounded() {
     let few = heard(way("progress", 3, ""));
