@@ -17,6 +17,7 @@ mod perform;
 mod places;
 mod redact;
 mod turnstile;
+mod views;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! The one point every outgoing payload of a job passes: secret values become `[redacted NAME]` (G1-44, invariant 7).
 //!
-//! Owns the forms a secret may hide in: as it is, JSON-escaped, base64, percent-encoded. Pure. It must not know where a
-//! payload goes.
+//! Owns the forms a secret is found in: as it is, in base64, and either of them percent-encoded or JSON-escaped, up to twice.
+//! Pure. It must not know where a payload goes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,6 +12,8 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use job::json::JsonText;
 use job::outcome::Redacted;
 use job::variables::Value;
+
+use crate::views::View;
 
 /// Shortest value that is taken for a secret, in bytes (G1-44): a shorter one would mask ordinary words.
 pub const SECRET_BYTES_MIN: usize = 8;
@@ -69,20 +71,29 @@ impl Redactor {
             Self::Blind => return Cow::Borrowed("[redacted]"),
             Self::Masks(forms) => forms,
         };
-        if !forms.finder.is_match(text) {
+        let hits = forms.hits(text);
+        if hits.is_empty() {
             return Cow::Borrowed(text);
         }
         let mut masked = String::with_capacity(text.len());
-        forms.finder.replace_all_with(text, &mut masked, |hit, _, out| {
-            let owner = forms.owners[hit.pattern().as_usize()];
+        let mut reached = 0;
+        for (start, end, owner) in hits {
+            // A form found under two decodings, or within another, is masked once.
+            if end <= reached {
+                continue;
+            }
+            if start >= reached {
+                masked.push_str(&text[reached..start]);
+                masked.push_str("[redacted ");
+                masked.push_str(&forms.secrets[owner].name);
+                masked.push(']');
+            }
+            reached = end;
             if !found.contains(&owner) {
                 found.push(owner);
             }
-            out.push_str("[redacted ");
-            out.push_str(&forms.secrets[owner].name);
-            out.push(']');
-            true
-        });
+        }
+        masked.push_str(&text[reached..]);
         Cow::Owned(masked)
     }
 
@@ -129,17 +140,33 @@ impl Redactor {
     }
 }
 
-/// Every form in which a value may stand in a text.
+impl Forms {
+    /// Where secrets stand in the text, under any decoding: start, end, whose. In order of start, longer ones first.
+    fn hits(&self, text: &str) -> Vec<(usize, usize, usize)> {
+        let plain = View::plain(text);
+        let once = plain.unescaped();
+        let twice = once.as_ref().and_then(View::unescaped);
+        let mut views = Vec::new();
+        for view in std::iter::once(plain).chain(once).chain(twice) {
+            views.extend(view.percent(false));
+            views.extend(view.percent(true));
+            views.push(view);
+        }
+        let mut hits = Vec::new();
+        for view in &views {
+            for hit in self.finder.find_iter(&view.bytes) {
+                let (start, end) = view.origin(hit.start(), hit.end());
+                hits.push((start, end, self.owners[hit.pattern().as_usize()]));
+            }
+        }
+        hits.sort_unstable_by_key(|(start, end, _)| (*start, std::cmp::Reverse(*end)));
+        hits
+    }
+}
+
+/// The secret itself, and the part of its base64 that does not depend on its neighbours, in each of the three alignments.
 fn forms_of(secret: &str) -> Vec<String> {
     let mut forms = vec![secret.to_owned()];
-    let quoted = serde_json::Value::from(secret).to_string();
-    forms.push(quoted[1..quoted.len() - 1].to_owned());
-    forms.push(percent_encoding::utf8_percent_encode(secret, percent_encoding::NON_ALPHANUMERIC).to_string());
-    const UNRESERVED: &percent_encoding::AsciiSet =
-        &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-    forms.push(percent_encoding::utf8_percent_encode(secret, UNRESERVED).to_string());
-    // Base64 of a longer text that holds the secret shows it in one of three alignments; the characters that depend on the
-    // neighbours are left out.
     for skip in 0..3usize {
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
             let padded: Vec<u8> = std::iter::repeat_n(0, skip).chain(secret.bytes()).collect();
@@ -170,8 +197,20 @@ mod tests {
     #[test]
     fn every_form_is_masked() {
         let percent = percent_encoding::utf8_percent_encode(SECRET, percent_encoding::NON_ALPHANUMERIC).to_string();
+        let every_byte: String = SECRET.bytes().map(|byte| format!("%{byte:02x}")).collect();
         let escaped = serde_json::Value::from(SECRET).to_string();
-        for text in [format!("<{SECRET}>"), format!("in json: {escaped}"), format!("q={percent}")] {
+        let ascii: String = SECRET.chars().map(|c| format!("\\u{:04X}", u32::from(c))).collect();
+        let texts = [
+            format!("<{SECRET}>"),
+            format!("in json: {escaped}"),
+            format!("in json in json: {}", serde_json::Value::from(escaped.as_str())),
+            format!("q={percent}"),
+            format!("q={}", percent.to_lowercase()),
+            format!("q={}", percent.replace("%2D", "-")),
+            format!("q={every_byte}&r=1"),
+            format!("ascii {ascii}"),
+        ];
+        for text in texts {
             let masked = redactor(SECRET).text(&text).into_owned();
             assert!(masked.contains("[redacted DB_PASS]") && !masked.contains("rd-1"), "{text} gave {masked}");
         }

@@ -19,7 +19,7 @@ pub enum IdError {
     #[error("an agent id is 1 to 64 characters of A-Z a-z 0-9 . _ - and starts with a letter or a digit")]
     Agent,
     /// The text breaks the grammar of a job id.
-    #[error("a job id is 1 to 128 bytes without / + # or control characters")]
+    #[error("a job id is 1 to 128 bytes without / + # or control characters, and without Unicode noncharacters")]
     Job,
     /// The slug is longer than [`OWNER_BYTES_MAX`].
     #[error("an owner slug is at most {OWNER_BYTES_MAX} bytes")]
@@ -44,14 +44,15 @@ impl AgentId {
     }
 }
 
-/// The id of a job: any text of 1 to 128 bytes without `/`, `+`, `#` or control characters (G1-13).
+/// The id of a job: any text of 1 to 128 bytes without `/`, `+`, `#` or control characters (G1-13), and without Unicode
+/// noncharacters: brokers cut the connection of whoever names one in a topic, so such a job could never be answered.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JobId(Arc<str>);
 
 impl JobId {
     /// Checks the grammar of a job id.
     pub fn parse(text: &str) -> Result<Self, IdError> {
-        let clean = text.chars().all(|c| !matches!(c, '/' | '+' | '#') && !c.is_control());
+        let clean = text.chars().all(|c| !matches!(c, '/' | '+' | '#') && !c.is_control() && !is_noncharacter(c));
         if clean && !text.is_empty() && text.len() <= JOB_ID_BYTES_MAX { Ok(Self(text.into())) } else { Err(IdError::Job) }
     }
 
@@ -69,6 +70,12 @@ impl JobId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// The code points Unicode sets aside for ever: U+FDD0 to U+FDEF, and the last two of each plane.
+fn is_noncharacter(c: char) -> bool {
+    let code = u32::from(c);
+    (0xFDD0..=0xFDEF).contains(&code) || code & 0xFFFE == 0xFFFE
 }
 
 /// The slug results are scoped to (protocol document section 8, G1-32).
@@ -212,7 +219,7 @@ mod tests {
         for good in ["rev-118", "ä b", &"x".repeat(128)] {
             assert!(JobId::parse(good).is_ok(), "{good}");
         }
-        for bad in ["", "a/b", "a+b", "a#", "a\nb", "\u{0}", &"x".repeat(129)] {
+        for bad in ["", "a/b", "a+b", "a#", "a\nb", "\u{0}", "\u{85}", "\u{ffff}", "x\u{fdd0}", "\u{1fffe}", &"x".repeat(129)] {
             assert!(JobId::parse(bad).is_err(), "{bad}");
         }
     }

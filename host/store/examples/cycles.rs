@@ -104,5 +104,16 @@ fn main() {
             show(&format!("{name}, {CROWD} in flight"), crowded, begun.elapsed(), commits);
             journal.close().await;
         });
+        drop(journal);
+        let path = home.path().join("journal.db");
+        let bytes = std::fs::metadata(&path).expect("a file").len();
+        let begun = Instant::now();
+        drop(SqliteJournal::open(&path, Settings { sync, ..Settings::default() }).expect("a journal"));
+        println!(
+            "{:28} {:9.1} MiB opened and closed in {:?}",
+            format!("{name}, restart"),
+            bytes as f64 / 1_048_576.0,
+            begun.elapsed()
+        );
     }
 }

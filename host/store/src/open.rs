@@ -28,7 +28,7 @@ const CHECKPOINT_PAGES: i64 = 1000;
 /// A log that grew beyond this, in bytes, is cut back afterwards.
 const LOG_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 /// A file up to this size is checked whole at each start, in bytes; a larger one would delay the start.
-const CHECKED_BYTES_MAX: i64 = 64 * 1024 * 1024;
+const CHECKED_BYTES_MAX: i64 = 32 * 1024 * 1024;
 
 /// Most pages SQLite can count.
 const PAGES_MAX: i64 = 0xffff_fffe;

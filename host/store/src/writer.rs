@@ -80,6 +80,7 @@ impl Writer {
 
     /// One transaction. Nothing of a failed one remains, in the database or in the books.
     fn attempt(&mut self, calls: &mut [Box<dyn Call>]) -> Result<Vec<Tell>, Spoilt> {
+        self.roll_back();
         self.execute("BEGIN IMMEDIATE").map_err(|error| Spoilt::AsAWhole(told(&error)))?;
         let mut desk = Desk { db: &self.db, books: self.books, tells: Vec::new() };
         desk.books.see(self.queue.noted());
@@ -103,7 +104,8 @@ impl Writer {
         self.db.prepare_cached(sql)?.execute([]).map(drop)
     }
 
-    /// SQLite rolls some failures back by itself; a transaction that is still open would block every later one.
+    /// SQLite rolls some failures back by itself; a transaction that is still open would block every later one. Tried again
+    /// before each batch, should it fail.
     fn roll_back(&self) {
         if !self.db.is_autocommit()
             && let Err(error) = self.db.execute_batch("ROLLBACK")

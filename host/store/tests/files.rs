@@ -16,7 +16,7 @@ use job::json::JsonText;
 use job::store::{Admitted, Arrival, Intent, JobStore, NewJob, Outbox, OutboxRow, RowId, StoreError};
 use kit::samples::{agent, done, invoke, key, new_job, queued, redelivered, refused};
 use rusqlite::Connection;
-use store::{OpenError, Settings, SqliteJournal, Sync};
+use store::{CALLS_WAITING_MAX, OpenError, Settings, SqliteJournal, Sync};
 use tempfile::TempDir;
 
 const OS: Settings = Settings { sync: Sync::Os, file_bytes_max: None };
@@ -151,7 +151,8 @@ fn what_was_answered_or_told_survives_a_kill() {
         if n % 2 == 0 {
             assert_eq!(block_on(journal.start(key.clone())), Ok(true));
         }
-        let after = open(wreck(home.path()).path());
+        let photo = wreck(home.path());
+        let after = open(photo.path());
         let found = block_on(after.unfinished(agent())).unwrap();
         let last = found.last().expect("the job just answered");
         assert_eq!((&last.key, last.attempts), (&key, u32::from(n % 2 == 0)));
@@ -280,6 +281,25 @@ fn a_full_file_fails_only_what_does_not_fit() {
     assert_eq!(block_on(journal.admit(large(&key("again"), 20_000))), Ok(Admitted::Accepted));
 }
 
+/// No queue is unbounded: the call beyond the limit fails at once, the others are done once the writer comes to them.
+#[test]
+fn the_queue_has_an_end() {
+    let home = folder();
+    let journal = open(home.path());
+    let ((go_on, gate), (held, holding)) = (mpsc::channel(), mpsc::channel());
+    journal.attach(Arc::new(Holding(Mutex::new(gate), held)));
+    let first = journal.admit(refused(&key("j0"), 1, 10));
+    holding.recv().unwrap();
+    let waiting: Vec<_> = (0..CALLS_WAITING_MAX).map(|_| journal.start(key("none"))).collect();
+    assert!(matches!(block_on(journal.start(key("none"))), Err(StoreError::Failed(_))));
+    go_on.send(()).unwrap();
+    assert_eq!(block_on(first), Ok(Admitted::Refused));
+    for call in waiting {
+        assert_eq!(block_on(call), Ok(false));
+    }
+    assert_eq!(block_on(journal.start(key("none"))), Ok(false));
+}
+
 /// G1-51: on a disk that is really full the commit itself fails; nothing of it is told or kept, and work goes on once there
 /// is room. Needs the right to mount a file system, and proves nothing without it.
 #[test]
@@ -312,7 +332,8 @@ fn a_full_disk_loses_nothing_and_recovers() {
     fs::remove_file(home.path().join("ballast")).unwrap();
     assert_eq!(block_on(journal.finish(key("first"), done(20))), Ok(true));
     assert_eq!(courier.outcomes(&key("first")), [done(20)]);
-    let after = open(wreck(home.path()).path());
+    let photo = wreck(home.path());
+    let after = open(photo.path());
     assert_eq!(block_on(after.unfinished(agent())).unwrap().len(), stored);
     assert_eq!(block_on(after.due(agent(), 0, usize::MAX)).unwrap().len(), small + 1);
     drop(journal);
@@ -339,7 +360,8 @@ fn lagging_marks_are_flushed_when_idle() {
     journal.note_stamp(Timestamp(5_000_000));
     // Each look is at the files alone; asking the journal would make it commit. Ends with the test's own patience.
     loop {
-        let after = open(wreck(home.path()).path());
+        let photo = wreck(home.path());
+        let after = open(photo.path());
         let stamp = block_on(after.unfinished(agent())).unwrap()[0].stamp_floor;
         if block_on(after.due(agent(), 0, 10)).unwrap().is_empty() && stamp >= Timestamp(5_000_000) {
             break;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use job::store::JobStore;
-use kit::{Subject, journal_suite};
+use kit::{Subject, journal_suite, outbox_suite};
 use store::{Settings, SqliteJournal, Sync};
 use tempfile::TempDir;
 
@@ -37,4 +37,10 @@ fn the_journal_passes_the_suite() {
     for sync in [Sync::Os, Sync::Full] {
         journal_suite(|| on_disk(tempfile::tempdir().unwrap(), Settings { sync, ..Settings::default() }));
     }
+}
+
+/// G1-16, on the real tables.
+#[test]
+fn the_journal_leaves_the_outcome_in_the_end() {
+    outbox_suite(|| on_disk(tempfile::tempdir().unwrap(), Settings { sync: Sync::Os, ..Settings::default() }));
 }

@@ -17,8 +17,11 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let (Ok(agent), Ok(job)) = (AgentId::parse("dba"), JobId::parse("rev-118")) else { return };
     let key = JobKey { agent, door: Door::Mesh, owner: Owner::public(), job };
-    let outcome =
-        Outcome { ending: Ending::Done { kind: "review".into(), body }, usage: Usage::default(), ts: Timestamp(1_787_688_849_007) };
+    let outcome = Outcome {
+        ending: Ending::Done { kind: "review".into(), body },
+        usage: Usage::default(),
+        ts: Timestamp(1_787_688_849_007),
+    };
     let payload = outcome_payload(&key, &outcome);
     let seen = decode_seen(&payload).expect("a result is readable");
     assert_eq!((seen.job.as_deref(), seen.owner.as_deref(), seen.kind.as_str()), (Some("rev-118"), Some("public"), "review"));

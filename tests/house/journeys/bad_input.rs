@@ -102,6 +102,9 @@ fn mutated_invokes_do_no_harm() {
     let orders = (0..1000).map(|_| {
         let mut bytes = seed.clone();
         for _ in 0..=roll(3) {
+            if bytes.is_empty() {
+                break;
+            }
             let at = roll(bytes.len());
             match roll(4) {
                 0 => bytes[at] = u8::try_from(roll(256)).unwrap(),

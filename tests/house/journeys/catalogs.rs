@@ -60,7 +60,7 @@ fn the_profile_shows_no_prompt_limits_or_grants() {
     lab.ask("private", "test.private", json!({}));
     for message in lab.late("agents/registry/#") {
         let text = String::from_utf8_lossy(&message.payload).into_owned();
-        for canary in ["canary-prompt", "canary-host", "1234", "idempotent", "prompt", "executor", "limits"] {
+        for canary in ["canary-prompt", "canary-host", "1234", "\"idempotent\"", "\"prompt\"", "\"executor\"", "\"limits\""] {
             assert!(!text.contains(canary), "{canary} stands on {}: {text}", message.topic);
         }
     }

@@ -30,6 +30,7 @@ impl Dice {
 fn kill_9_under_load_loses_and_doubles_nothing() {
     let mut lab = Lab::start();
     let mut dice = Dice(0x2545_F491_4F6C_DD1D);
+    let mut interrupted = 0;
     for round in 0..rounds() {
         let mark = lab.client.mark();
         let job = |at: usize| format!("k{round}-{at}");
@@ -48,9 +49,14 @@ fn kill_9_under_load_loses_and_doubles_nothing() {
         for at in 0..JOBS {
             let result = lab.result_as(OWNER, &job(at), mark);
             assert_eq!(result["type"], "result", "{} in round {round}: {result}", job(at));
+            interrupted += usize::from(result["usage"]["attempt"] != 1);
         }
     }
     lab.settle("end");
+    assert!(
+        interrupted >= rounds() / 4,
+        "only {interrupted} jobs were interrupted, so the kills came too late to prove anything"
+    );
     let duplicate = lab.client.all().into_iter().find(|m| m.json["type"] == "duplicate");
     assert!(duplicate.is_none(), "{duplicate:?}");
     let log = lab.node().log().to_lowercase();

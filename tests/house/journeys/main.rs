@@ -8,6 +8,7 @@ mod bad_input;
 mod cancel;
 mod capture;
 mod catalogs;
+mod chaos;
 mod check;
 mod cli;
 mod crash;

@@ -219,3 +219,6 @@ impl Executor for ScriptedExecutor {
         Box::pin(std::future::ready(answer))
     }
 }
+
+#[cfg(test)]
+mod tests;

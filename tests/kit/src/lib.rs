@@ -16,5 +16,5 @@ pub use clock::FakeClock;
 pub use courier::{RecordingCourier, Told};
 pub use executor::{Act, RecordedWork, ScriptedExecutor, ScriptedGuest};
 pub use journal::{CrashMode, MemoryJournal, STEPS_PER_CALL};
-pub use suite::{Subject, journal_suite};
+pub use suite::{Subject, journal_suite, outbox_suite};
 pub use variables::FixedVariables;

@@ -182,6 +182,10 @@ impl<'a> Tags<'a> {
             let example = self.spelling.tag(&format!("#{name} path"));
             return Err(self.fault(format!("#{name} needs an argument's path"), format!("write {example}")));
         };
+        if ["as", "else"].contains(path) {
+            let what = format!("#{name} cannot take the word {path} alone");
+            return Err(self.fault(what, format!("write {}", self.spelling.tag(&format!("#{name} args.{path}")))));
+        }
         if serde_json::from_str::<serde_json::Value>(path).is_ok() {
             let what = format!("#{name} takes an argument's path and no literal");
             return Err(self.fault(what, "name the argument"));

@@ -247,8 +247,6 @@ impl Door {
         self.presence.opened();
         self.figures.connects.increment(1);
         self.figures.connected.set(1.0);
-        self.board.clear(&conditions::connection(&self.agent));
-        self.board.clear(&conditions::beside(&self.agent, "subscribe"));
         tracing::info!(agent = %self.agent, broker = %self.settings.broker, session_present, "connected");
         // Subscribing anew costs nothing when the broker kept the session, and is what saves us when it did not (U07).
         let filters = self.filters();
@@ -257,9 +255,7 @@ impl Door {
         {
             // Cannot happen on an empty queue; a connection that cannot subscribe is of no use.
             self.handle_closed(&Fault::Lost("its queue is full at the start".into()));
-            return;
         }
-        self.state.send_replace(Connection::Online);
     }
 
     fn filters(&self) -> Vec<(String, Retained)> {
@@ -269,6 +265,10 @@ impl Door {
     }
 
     fn handle_subscribed(&mut self, refused: &[(usize, &'static str)]) {
+        // Only now do commands come, so only now is the agent there for others.
+        self.board.clear(&conditions::connection(&self.agent));
+        self.board.clear(&conditions::beside(&self.agent, "subscribe"));
+        self.state.send_replace(Connection::Online);
         let filters = self.filters();
         for (at, why) in refused {
             let filter = filters.get(*at).map_or("a topic", |(filter, _)| filter.as_str());

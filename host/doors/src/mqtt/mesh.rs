@@ -26,7 +26,7 @@ use super::settings::MeshSettings;
 pub enum Connection {
     /// Not tried yet, or the first try is under way.
     Connecting,
-    /// The broker has let the agent in.
+    /// The broker has let the agent in, and sends it commands.
     Online,
     /// It is gone or was refused, for this reason; it is tried again.
     Down(String),
@@ -172,5 +172,14 @@ impl Mesh {
             all.insert(agent, closed);
         }
         all
+    }
+}
+
+impl Drop for Mesh {
+    /// Ends doors that were not closed at once and without a word, as a kill would: the broker publishes their wills.
+    fn drop(&mut self) {
+        for task in self.places.values().filter_map(|place| place.task.as_ref()) {
+            task.abort();
+        }
     }
 }

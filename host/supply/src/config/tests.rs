@@ -6,7 +6,8 @@ use super::*;
 
 fn resolve(text: &str, environment: &[(&str, &str)]) -> Result<Config, Vec<String>> {
     let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let inputs = Inputs { file: Some(("etc/amp-node.toml".into(), text.to_owned())), catalog: None, no_agent: false, environment };
+    let inputs =
+        Inputs { file: Some(("etc/amp-node.toml".into(), text.to_owned())), catalog: None, no_agent: false, environment };
     Config::resolve(&inputs).map_err(|error| error.faults.iter().map(ToString::to_string).collect())
 }
 

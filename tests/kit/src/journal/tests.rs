@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::{CrashMode, MemoryJournal, STEPS_PER_CALL};
 use crate::samples::{agent, done, invoke, key};
-use crate::{RecordingCourier, journal_suite};
+use crate::{RecordingCourier, journal_suite, outbox_suite};
 use futures::FutureExt;
 use job::store::{Admitted, JobStore, Outbox, StoreError};
 
@@ -11,6 +11,7 @@ use job::store::{Admitted, JobStore, Outbox, StoreError};
 #[test]
 fn the_memory_journal_passes_the_suite() {
     journal_suite(|| Box::new(MemoryJournal::default()));
+    outbox_suite(|| Box::new(MemoryJournal::default()));
 }
 
 fn open() -> (MemoryJournal, Arc<RecordingCourier>) {

@@ -173,7 +173,8 @@ impl Scene {
 }
 
 /// G1-16: for any order of duplicates, ends, deliveries, cuts and crashes the last retained payload is the job's outcome.
-pub(super) fn any_order_leaves_the_outcome(make: &impl Fn() -> Box<dyn Subject>) {
+/// Tries many orders, each on a fresh journal; panics with the shortest order that breaks the promise.
+pub fn outbox_suite(make: impl Fn() -> Box<dyn Subject>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut runner = TestRunner::new(Config { cases: ORDERS, failure_persistence: None, ..Config::default() });
     let ran = runner.run(&moves(), |moves| {

@@ -8,6 +8,7 @@ mod desk_order;
 mod fake;
 mod house;
 mod observer;
+mod paging;
 mod presence;
 mod proxy;
 mod requesting;
