@@ -7,8 +7,6 @@ use job::json::JsonText;
 use job::outcome::{Ending, is_domain_kind};
 use job::reason::Reason;
 
-/// Bytes a door's own members may add to a guest's body: ids, stamps and the usage receipt.
-pub const RESULT_OVERHEAD_BYTES: usize = 4 * 1024;
 /// Longest message that an outcome carries, in bytes; a longer one is cut at a character.
 pub const MESSAGE_BYTES_MAX: usize = 8 * 1024;
 
@@ -51,8 +49,9 @@ fn answered(kind: Option<String>, body: String, result_bytes_max: Option<usize>)
             return ended(Reason::BadOutput, message);
         }
     };
-    if let Some(max) = result_bytes_max.filter(|max| body.len() + RESULT_OVERHEAD_BYTES > *max) {
-        let message = format!("the guest's answer has {} bytes; the way out takes {max} with all that goes along", body.len());
+    // Only what certainly cannot leave: the door, which knows what goes along, refuses an answer that just misses.
+    if let Some(max) = result_bytes_max.filter(|max| body.len() > *max) {
+        let message = format!("the guest's answer has {} bytes; the way out takes {max}", body.len());
         return ended(Reason::OutputLimit, message);
     }
     match job::json::check_text(&body) {
@@ -100,7 +99,7 @@ mod tests {
             (answer(Some(""), "{}"), Some("bad_output")),
             (answer(None, "{"), Some("bad_output")),
             (answer(None, "[".repeat(101) + &"]".repeat(101)), Some("bad_output")),
-            (answer(None, format!("\"{}\"", "x".repeat(9_000))), Some("output_limit")),
+            (answer(None, format!("\"{}\"", "x".repeat(10_000))), Some("output_limit")),
             (End::Failed { message: "no".into() }, Some("guest")),
             (End::Trapped { message: "unreachable".into() }, Some("trap")),
             (End::OutOfFuel, Some("fuel")),

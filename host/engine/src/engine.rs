@@ -159,7 +159,7 @@ impl Engine {
             return self.answer_refused(submission_refusal(&submission, at), admit::overloaded(retry_after_ms));
         }
         let starts_now = matches!(pass, Some(Pass::Now(_)));
-        let fresh = starts_now && !submission.redelivered && !core.table.ended_lately(&submission.key);
+        let fresh = starts_now && !submission.redelivered && !core.table.is_recent(&submission.key);
         let early = core.settings.sync_full && capability.entry.idempotent && fresh;
 
         let live = Live::new(submission.key.clone(), at.plus_ms(-1), core.voice.clone());
@@ -260,6 +260,9 @@ impl Jobs for Engine {
             return std::future::ready(Err(Unavailable::Stopping)).boxed();
         }
         let asked = core.table.get(&key).and_then(|live| live.ask_cancel());
+        if asked.is_none() {
+            core.table.note_cancel(&key);
+        }
         let now = core.now();
         async move {
             let cancelled = match asked {

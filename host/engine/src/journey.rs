@@ -12,7 +12,7 @@ use futures::FutureExt;
 use job::BoxFuture;
 use job::clock::Timestamp;
 use job::jobs::Unavailable;
-use job::outcome::{Ending, Usage};
+use job::outcome::{Ending, Outcome, Usage};
 use job::reason::Reason;
 use job::store::{Admitted, Cancelled, NewJob, StoreError};
 use tokio::sync::oneshot;
@@ -69,6 +69,10 @@ impl Journey {
         }
         if let Standing::Settled = standing {
             self.live.release_events();
+        }
+        if self.core.retiring() {
+            self.conclude(Finish::Interrupted(Usage::default()), standing).await;
+            return self.leave().await;
         }
         let place = match pass {
             Some(Pass::Now(place)) => Ok(place),
@@ -223,7 +227,7 @@ impl Journey {
     }
 
     async fn commit(&self, ending: Ending, usage: Usage, standing: Standing) {
-        let outcome = job::outcome::Outcome { ending, usage, ts: self.live.stamp() };
+        let outcome = Outcome { ending, usage, ts: self.live.stamp_outcome() };
         self.core.count_end(&self.live.key, &outcome);
         let mut finished = self.core.store.finish(self.live.key.clone(), outcome.clone());
         if !self.hear(standing).await {

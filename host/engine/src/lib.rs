@@ -22,7 +22,7 @@ mod views;
 #[cfg(test)]
 mod tests;
 
-pub use crate::conclude::{MESSAGE_BYTES_MAX, RESULT_OVERHEAD_BYTES};
+pub use crate::conclude::MESSAGE_BYTES_MAX;
 pub use crate::core::{Settings, TOMBSTONE_MS};
 pub use crate::engine::{Engine, Ports, StopReport};
 pub use crate::journey::ATTEMPTS_MAX;

@@ -60,6 +60,8 @@ struct Said {
     /// Events that wait for the job's own row to be committed (G1-49); none once it is.
     held: Option<Vec<Event>>,
     progress: u32,
+    /// The stamp of the outcome, once there is one.
+    outcome: Option<Timestamp>,
 }
 
 enum Replies {
@@ -71,7 +73,7 @@ enum Replies {
 impl Live {
     /// A job whose stamps start after `floor`. Its events are held until [`Live::release_events`].
     pub(crate) fn new(key: JobKey, floor: Timestamp, voice: Arc<Voice>) -> Arc<Self> {
-        let said = Said { stamps: Stamps::after(floor), held: Some(Vec::new()), progress: 0 };
+        let said = Said { stamps: Stamps::after(floor), held: Some(Vec::new()), progress: 0, outcome: None };
         Arc::new(Self {
             key,
             cancel: CancellationToken::new(),
@@ -124,10 +126,17 @@ impl Live {
         }
     }
 
-    /// The outcome with this stamp is committed, so the job's row is: what it said before that goes out first. An outcome of an
-    /// earlier job with this key has an earlier stamp and releases nothing.
+    /// The stamp of the job's own outcome, the last it shows.
+    pub(crate) fn stamp_outcome(&self) -> Timestamp {
+        let ts = self.stamp();
+        self.said().outcome = Some(ts);
+        ts
+    }
+
+    /// The outcome with this stamp is committed. If it is this job's own, its row is committed too, and what it said before goes
+    /// out first; another outcome of this key, such as that of a cancel that was here first, releases nothing.
     pub(crate) fn release_events_before(&self, outcome: Timestamp) {
-        if self.said().stamps.last() >= outcome {
+        if self.said().outcome == Some(outcome) {
             self.release_events();
         }
     }
@@ -165,8 +174,8 @@ impl Live {
     }
 }
 
-/// Finished keys that are still worth a look before a job starts uncommitted (G1-49): a request that repeats one of them waits
-/// for its verdict. Only hashes are kept; a collision costs one wait.
+/// Keys that ended or were cancelled a little while ago. A request for one of them waits for the journal's verdict before it does
+/// any work (G1-25, G1-49). Only hashes are kept; a collision costs one wait.
 const RECENT_MAX: usize = 65_536;
 
 /// The live jobs of this process.
@@ -177,6 +186,20 @@ struct Jobs {
     hasher: RandomState,
     recent: std::collections::HashSet<u64>,
     recent_order: std::collections::VecDeque<u64>,
+}
+
+impl Jobs {
+    fn note_recent(&mut self, key: &JobKey) {
+        let hash = self.hasher.hash_one(key);
+        if self.recent.insert(hash) {
+            self.recent_order.push_back(hash);
+        }
+        if self.recent_order.len() > RECENT_MAX
+            && let Some(oldest) = self.recent_order.pop_front()
+        {
+            self.recent.remove(&oldest);
+        }
+    }
 }
 
 impl Table {
@@ -193,8 +216,8 @@ impl Table {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this key ended a little while ago.
-    pub(crate) fn ended_lately(&self, key: &JobKey) -> bool {
+    /// Whether this key ended or was cancelled a little while ago.
+    pub(crate) fn is_recent(&self, key: &JobKey) -> bool {
         let jobs = self.lock();
         jobs.recent.contains(&jobs.hasher.hash_one(key))
     }
@@ -214,16 +237,13 @@ impl Table {
         let mut jobs = self.lock();
         if jobs.live.get(&live.key).is_some_and(|held| Arc::ptr_eq(held, live)) {
             jobs.live.remove(&live.key);
-            let hash = jobs.hasher.hash_one(&live.key);
-            if jobs.recent.insert(hash) {
-                jobs.recent_order.push_back(hash);
-            }
-            if jobs.recent_order.len() > RECENT_MAX
-                && let Some(oldest) = jobs.recent_order.pop_front()
-            {
-                jobs.recent.remove(&oldest);
-            }
+            jobs.note_recent(&live.key);
         }
+    }
+
+    /// A cancel came for a key that does not live.
+    pub(crate) fn note_cancel(&self, key: &JobKey) {
+        self.lock().note_recent(key);
     }
 
     /// How many live.

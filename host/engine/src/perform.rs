@@ -136,7 +136,10 @@ async fn prepare(journey: &Journey) -> Result<Prepared, Ending> {
                 values.insert(name.to_owned(), value);
             }
             Ok(None) => {
-                let message = format!("the variable ${{{name}}} has no value in any source of this deployment");
+                let message = format!(
+                    "the variable ${{{name}}} has no value: neither [vars] nor the environment has it, or environment.allow does \
+                     not name it (a name that looks secret has to be listed whole)"
+                );
                 return Err(ended(Reason::UnresolvedVariable, message));
             }
             Err(error) => return Err(ended(Reason::SecretStore, error.to_string())),

@@ -21,7 +21,7 @@ impl View {
 
     /// With `%41` read as `A`, in either case of digits and wherever it stands. `plus_is_space` reads forms as browsers send them.
     pub(crate) fn percent(&self, plus_is_space: bool) -> Option<Self> {
-        if !self.bytes.contains(&b'%') && !(plus_is_space && self.bytes.contains(&b'+')) {
+        if !(self.bytes.contains(&b'%') || plus_is_space && self.bytes.contains(&b'+')) {
             return None;
         }
         Some(self.decoded(|rest| match rest {

@@ -31,11 +31,6 @@ impl Stamps {
         Self { last: floor }
     }
 
-    /// The latest stamp given, or the floor.
-    pub fn last(&self) -> Timestamp {
-        self.last
-    }
-
     /// The next stamp, `now` where that is later than every stamp before.
     pub fn next(&mut self, now: Timestamp) -> Timestamp {
         self.last = now.max(self.last.plus_ms(1));

@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         Command::Config(args) => commands::config::config(args),
     };
     match outcome {
+        Ok(Exit::Success) if say::lost() => Exit::Failure.into(),
         Ok(exit) => exit.into(),
         Err(failure) => {
             say::failure(&failure);

@@ -2,15 +2,29 @@
 //!
 //! Owns the two streams, and that a closed pipe ends the program quietly. It must not know what is said.
 
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::exit::Failure;
 
+/// Whether data could not be written although somebody still reads.
+static LOST: AtomicBool = AtomicBool::new(false);
+
 /// A line of data.
 pub(crate) fn data(line: &str) {
-    // A reader that has gone wants no more: there is nobody to tell.
     let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    if let Err(error) = writeln!(out, "{line}").and_then(|()| out.flush())
+        // A reader that has gone wants no more.
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        LOST.store(true, Ordering::Relaxed);
+        note(&format!("{} the output cannot be written: {error}", paint(Paint::Red, "error:")));
+    }
+}
+
+/// Whether some data could not be written: then no command has succeeded.
+pub(crate) fn lost() -> bool {
+    LOST.load(Ordering::Relaxed)
 }
 
 /// A line for people.

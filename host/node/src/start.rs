@@ -39,6 +39,8 @@ const HOUSEKEEPING: Duration = Duration::from_secs(60);
 const DELIVERY_GRACE: Duration = Duration::from_secs(10);
 /// Mode of the data folder, where it has to be made.
 const PRIVATE: u32 = 0o700;
+/// How long no job may live before a node that retires believes that nothing more comes.
+const RETIRE_QUIET: Duration = Duration::from_secs(1);
 /// Bytes in a mebibyte.
 const MIB: u64 = 1024 * 1024;
 
@@ -48,7 +50,6 @@ pub(crate) struct Node {
     pub(crate) data_dir: PathBuf,
     pub(crate) engine: Engine,
     pub(crate) recovered: usize,
-    pub(crate) board: Board,
     store: Arc<dyn JobStore>,
     mesh: Mesh,
     ops: Option<Ops>,
@@ -122,12 +123,9 @@ impl Node {
         let broker = open_broker(&config).await?;
         let jobs: Arc<dyn Jobs> = Arc::new(engine.clone());
         let outbox: Arc<dyn Outbox> = journal;
-        if retire {
-            mesh.drain();
-        }
         mesh.start(&jobs, &outbox);
         let housekeeper = tokio::spawn(housekeeping(config.clone(), engine.clone(), store.clone(), clock, sandbox));
-        Ok(Self { config, data_dir, engine, recovered, board, store, mesh, ops, broker, housekeeper, _guests: guests })
+        Ok(Self { config, data_dir, engine, recovered, store, mesh, ops, broker, housekeeper, _guests: guests })
     }
 
     /// Waits until every agent is connected, or for `patience`.
@@ -136,6 +134,17 @@ impl Node {
             state.wait_for(|state| matches!(state, doors::mqtt::mesh::Connection::Online)).await.is_ok()
         });
         tokio::time::timeout(patience, futures::future::join_all(all)).await.is_ok_and(|all| all.into_iter().all(|up| up))
+    }
+
+    /// Waits until no job has lived for a while: what waited at the broker has come in and has ended.
+    pub(crate) async fn quiet(&self) {
+        let mut since = Instant::now();
+        while since.elapsed() < RETIRE_QUIET {
+            tokio::time::sleep(RETIRE_QUIET / 10).await;
+            if self.engine.counts().2 > 0 {
+                since = Instant::now();
+            }
+        }
     }
 
     /// Resolves when every agent has left because another instance holds its client id.
@@ -264,7 +273,12 @@ pub(crate) async fn login(config: &Config, deployment: &Deployment) -> Result<Op
             texts.push(String::new());
             continue;
         };
-        texts.push(deployment.fill(text).await.map_err(|error| Failure::usage(format!("{key}: {error}")))?);
+        let filled = deployment.fill(text).await.map_err(|error| {
+            Failure::usage(format!("{key}: {error}")).mend(
+                "set it in [vars], or in the environment; a name that looks secret counts only if environment.allow lists it",
+            )
+        });
+        texts.push(filled?);
     }
     let password = texts.pop().unwrap_or_default();
     Ok(texts.pop().map(|username| Login { username, password }))

@@ -146,7 +146,10 @@ impl Writer {
         if let Err((_, error)) = db.close() {
             tracing::warn!(%error, "the journal did not close cleanly; its log is read at the next start");
         }
-        drop(lock);
+        // Said aloud, because a child process that was just forked may hold a copy of the file for a moment.
+        if let Err(error) = lock.unlock() {
+            tracing::warn!(%error, "the lock of the journal is let go only with this process");
+        }
     }
 }
 

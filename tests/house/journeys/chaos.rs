@@ -88,8 +88,8 @@ fn the_promises_hold_together() {
             }
             1 => proxy.cut(),
             2 => {
-                // Everything of this round was taken over, so that losing the session loses no invoke.
-                proxy.block_after("\"type\":", usize::try_from(1 + dice.roll(10)).unwrap());
+                // In the middle of what it publishes, and perhaps once more in what follows.
+                proxy.cut_after("\"type\":", usize::try_from(1 + dice.roll(10)).unwrap());
                 lab.settle(&format!("cut-{round}"));
             }
             _ => {

@@ -8,6 +8,12 @@ use house::lab::{AGENT, Lab, OWNER};
 use house::node::Node;
 use serde_json::json;
 
+/// Waits until the witness has seen the last thing a leaving node publishes.
+fn wait_left(lab: &Lab, mark: usize) {
+    let topic = format!("agents/registry/{AGENT}/status");
+    lab.client.next(mark, "an empty status", |m| m.topic == topic && m.payload.is_empty());
+}
+
 /// S1-17, S1-C1, G1-12, U08: SIGTERM clears profile and status, then disconnects, so that no will fires; exit code 0.
 #[test]
 fn a_clean_stop_clears_the_registry() {
@@ -32,6 +38,7 @@ fn a_job_that_finishes_in_the_grace_time_is_delivered() {
     lab.event(OWNER, "last", "started");
     let mark = lab.client.mark();
     assert_eq!(lab.stop().code(), Some(0));
+    wait_left(&lab, mark);
     let since = lab.client.since(mark);
     let result = since.iter().position(|m| m.topic == lab.topic(OWNER, "last", "result")).expect("no result before the end");
     let status = since.iter().position(|m| m.topic.ends_with("/status") && m.payload.is_empty()).expect("no empty status");
@@ -52,6 +59,7 @@ fn queued_jobs_survive_a_polite_stop() {
     lab.client.collect(0, 51, "accepted events", |m| m.json["type"] == "accepted");
     let mark = lab.client.mark();
     assert_eq!(lab.stop().code(), Some(0));
+    wait_left(&lab, mark);
     let told = lab.client.since(mark).into_iter().find(|m| m.json["reason"] == "shutdown");
     assert!(told.is_none(), "{told:?}");
     lab.up();

@@ -25,6 +25,8 @@ struct State {
     upstream: Upstream,
     /// Cut every connection once the client has sent `needle` this many more times.
     cut_at: Option<(Vec<u8>, usize)>,
+    /// Whether that cut also blocks.
+    then_block: bool,
     cuts: usize,
     /// Everything the client sent while it was swallowed.
     swallowed: Vec<u8>,
@@ -50,8 +52,15 @@ impl Proxy {
     pub fn start(to: u16) -> Self {
         let port = ports::free();
         let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
-        let state =
-            State { blocked: false, upstream: Upstream::Pass, cut_at: None, cuts: 0, swallowed: Vec::new(), live: Vec::new() };
+        let state = State {
+            blocked: false,
+            upstream: Upstream::Pass,
+            cut_at: None,
+            then_block: false,
+            cuts: 0,
+            swallowed: Vec::new(),
+            live: Vec::new(),
+        };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), to });
         let serving = Arc::clone(&shared);
         thread::spawn(move || {
@@ -95,7 +104,18 @@ impl Proxy {
 
     /// Cuts and blocks as soon as the client has sent `needle` so many more times.
     pub fn block_after(&self, needle: &str, times: usize) {
-        self.shared.state.lock().unwrap().cut_at = Some((needle.as_bytes().to_vec(), times));
+        self.arm(needle, times, true);
+    }
+
+    /// Cuts as soon as the client has sent `needle` so many more times; new connections are let through.
+    pub fn cut_after(&self, needle: &str, times: usize) {
+        self.arm(needle, times, false);
+    }
+
+    fn arm(&self, needle: &str, times: usize, then_block: bool) {
+        let mut state = self.shared.state.lock().unwrap();
+        state.cut_at = Some((needle.as_bytes().to_vec(), times));
+        state.then_block = then_block;
     }
 
     /// From now on what the client sends is lost, while it goes on hearing the broker.
@@ -169,8 +189,10 @@ fn upstream(shared: &Shared, bytes: &[u8]) -> Upstream {
     if let Some((needle, left)) = state.cut_at.take() {
         let seen = find(bytes, &needle);
         if seen >= left {
-            state.blocked = true;
+            state.blocked |= state.then_block;
             cut(&mut state);
+            shared.changed.notify_all();
+            return Upstream::Swallow;
         } else {
             state.cut_at = Some((needle, left - seen));
         }

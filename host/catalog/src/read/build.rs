@@ -74,7 +74,7 @@ impl<'b, 't> Builder<'b, 't> {
         let mut fields = self.fields(raw.offset(), members);
         fields.service = service;
         if fields.service.is_none() && self.faults.is_empty() {
-            self.fault(raw.offset(), "service", "the entry has no service", "name it, such as \"schema.review\"");
+            self.fault(raw.offset(), "service", "the entry has no service", "name it, such as \"house.paint\"");
         }
         let entry = self.assemble(raw, fields);
         match entry {

@@ -66,7 +66,7 @@ impl<'t> Builder<'_, 't> {
             return Some(name.into());
         }
         let what = format!("{} is no service name", crate::template::quoted(&name));
-        let mend = "write words of A-Z a-z 0-9 _ - with dots between them, such as schema.review";
+        let mend = "write words of A-Z a-z 0-9 _ - with dots between them, such as house.paint";
         self.fault(raw.offset(), "service", what, mend);
         None
     }

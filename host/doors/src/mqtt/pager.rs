@@ -33,6 +33,8 @@ pub(crate) struct Pager {
     /// The highest id that has come into memory; all above it is still to come.
     after: RowId,
     page: Option<Page>,
+    /// Whether rows above `after` are known to be in the journal only; one that arrives then would overtake them.
+    behind: bool,
     /// Rows that arrived while a page was on its way: they follow it.
     fresh: VecDeque<OutboxRow>,
     /// Rows withdrawn while a page was on its way: it may still hold them.
@@ -50,6 +52,7 @@ impl Pager {
             post,
             after: RowId::MIN,
             page: None,
+            behind: true,
             fresh: VecDeque::new(),
             withdrawn: HashSet::new(),
             retry_at: None,
@@ -69,6 +72,7 @@ impl Pager {
         if self.page.is_none() && self.retry_at.is_none() && self.post.is_lagging() && self.post.has_room(PAGE_ROWS) {
             // First this, then the question: a row that was left before is in the answer, a later one is in the letter box.
             self.post.stop_lagging();
+            self.behind = true;
             self.page = Some(self.outbox.due(self.agent.clone(), self.after, PAGE_ROWS));
         }
     }
@@ -82,6 +86,10 @@ impl Pager {
     pub(crate) fn handle_row(&mut self, row: OutboxRow, desk: &mut Desk) {
         if self.page.is_some() {
             self.fresh.push_back(row);
+        } else if self.behind || row.id <= self.after {
+            // It lay in the letter box when a fetch failed or was not the last one, and the next fetch brings it in its turn; or
+            // a fetch has brought it already.
+            self.post.rows().remove(row_bytes(&row));
         } else {
             self.take(row, desk);
         }
@@ -122,6 +130,7 @@ impl Pager {
                 if more {
                     self.leave_fresh();
                 } else {
+                    self.behind = false;
                     for row in std::mem::take(&mut self.fresh) {
                         if row.id > self.after {
                             self.take(row, desk);
@@ -149,6 +158,7 @@ impl Pager {
     /// The rows that arrived meanwhile come after others that are still in the journal: they are fetched later, in order.
     fn leave_fresh(&mut self) {
         self.post.start_lagging();
+        self.behind = true;
         for row in self.fresh.drain(..) {
             self.post.rows().remove(row_bytes(&row));
         }

@@ -118,9 +118,10 @@ impl Post {
     /// later ones are, until the door has fetched them.
     fn deliver(&self, row: OutboxRow) {
         if self.lagging.load(Ordering::Acquire) || !self.rows.within(ROWS_MAX, ROW_BYTES_MAX) {
-            self.lagging.store(true, Ordering::Release);
-            // The door may be asleep.
-            self.put(Mail::Wake);
+            // The door may be asleep; one letter is enough to have it look, however many rows are left.
+            if !self.lagging.swap(true, Ordering::AcqRel) {
+                self.put(Mail::Wake);
+            }
             return;
         }
         self.rows.add(row_bytes(&row));

@@ -151,7 +151,13 @@ async fn a_queued_job_is_cancelled_without_work() {
 /// G1-25, G1-26: a cancel ahead of its invoke leaves a tombstone; a cancel after the end changes nothing.
 #[tokio::test(start_paused = true)]
 async fn cancels_of_unknown_and_finished_jobs_change_no_result() {
-    let rig = Rig::new(ScriptedGuest::answering("{}"));
+    for sync_full in [false, true] {
+        cancels_change_no_result(Settings { sync_full, ..settings() }).await;
+    }
+}
+
+async fn cancels_change_no_result(settings: Settings) {
+    let rig = Rig::with(ScriptedGuest::answering("{}"), settings, MemoryJournal::default(), CATALOG);
     let key = samples::key("j");
     assert_eq!(rig.engine.cancel(key.clone()).await, Ok(Cancelled::Unknown));
     assert_eq!(rig.submit(request("j")).await, Ok(Admitted::CancelledAhead));

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use doors::mqtt::requester::{Heard, Requester, SeenAgent};
+use doors::mqtt::requester::{Heard, Requester, RequesterError, SeenAgent};
 use job::ids::{AgentId, JobId};
 use job::json::JsonText;
 use job::reason::Reserved;
@@ -92,8 +92,19 @@ pub(crate) async fn ask(config: &Config, ask: Ask) -> Result<Seen, Failure> {
             }
             Ok(Heard::Result(seen)) => break seen,
             Err(error) => {
+                let late = matches!(error, RequesterError::NoAnswer { .. });
                 let failure = failure_of(error);
-                let what = format!("{} from {agent} on {broker} for job {}", failure.what, request.job);
+                if !late {
+                    return Err(failure);
+                }
+                let known = requester.agents(None, Instant::now() + REGISTRY_WAIT).await.unwrap_or_default();
+                let presence = match known.iter().find(|seen| seen.agent == agent) {
+                    None => format!("; no profile of an agent {agent} is on this mesh"),
+                    Some(seen) if !seen.online => format!("; {agent} is offline"),
+                    Some(_) => String::new(),
+                };
+                let waited_s = ask.timeout.as_secs();
+                let what = format!("no answer within {waited_s} s from {agent} on {broker} for job {}{presence}", request.job);
                 return Err(Failure { what, ..failure });
             }
         }

@@ -6,7 +6,6 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use job::status::Severity;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli;
@@ -73,6 +72,9 @@ async fn serve(config: supply::Config, retire: bool, json: bool) -> Ended {
     }
     if retire {
         let reached = node.online(RETIRE_WAIT).await;
+        if reached {
+            node.quiet().await;
+        }
         let closed = node.stop().await;
         let done = reached && closed.values().all(|closed| closed.delivered && closed.cleared);
         return if done {
@@ -146,9 +148,6 @@ pub(crate) fn block(node: &Node) {
     row("secrets", "[vars], then the environment".into());
     if node.recovered > 0 {
         row("recovered", format!("{} unfinished jobs", node.recovered));
-    }
-    if node.board.worst() == Some(Severity::Down) {
-        row("health", "not ready; see the log".into());
     }
     if std::io::stderr().is_terminal() {
         row("stop", "Ctrl-C".into());

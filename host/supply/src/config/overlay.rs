@@ -20,6 +20,7 @@ pub(super) fn overlay(table: &mut Table, environment: &[(String, String)], place
         let Some((path, kind)) = target(&parts) else {
             let known: Vec<String> = KEYS.iter().filter_map(|key| spelled(key.path)).collect();
             let mend = match nearest(name, known.iter().map(String::as_str)) {
+                _ if rest.starts_with("AGENT__") => "agents are set in the file, as [[agent]]".to_owned(),
                 Some(near) => format!("did you mean {near}?"),
                 None => "amp-node config lists the keys".to_owned(),
             };
@@ -68,6 +69,11 @@ fn value(kind: Kind, text: &str) -> Option<Value> {
         Kind::Text | Kind::Duration => Some(Value::String(text.to_owned())),
         Kind::Whole => text.trim().parse::<i64>().ok().filter(|number| *number >= 0).map(Value::Integer),
         Kind::Flag => text.trim().parse().ok().map(Value::Boolean),
+        Kind::List if text.trim_start().starts_with('[') => {
+            // As the file would write it.
+            let table: Table = format!("list = {text}").parse().ok()?;
+            table.get("list").filter(|list| list.as_array().is_some_and(|all| all.iter().all(Value::is_str))).cloned()
+        }
         Kind::List => {
             let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
             Some(Value::Array(items.map(|item| Value::String(item.to_owned())).collect()))

@@ -9,6 +9,9 @@ use super::places::Places;
 use super::resolve;
 use super::{ConfigError, Inputs};
 
+/// The key whose value may be a secret itself.
+const PASSWORD: &str = "mesh.password";
+
 /// A key and its value in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
@@ -16,7 +19,7 @@ pub struct Shown {
     pub path: String,
     /// What the table of keys says of it.
     pub key: &'static Key,
-    /// The value as the file would write it; empty where there is none. A password shows only the text it is written with.
+    /// The value as the file would write it; empty where there is none. A password that does not come from a variable is masked.
     pub value: String,
 }
 
@@ -49,5 +52,26 @@ pub fn shown(inputs: &Inputs) -> Result<Vec<Shown>, ConfigError> {
 
 fn value_at(table: &Value, path: &str) -> String {
     let found = path.split('.').try_fold(table, |at, part| at.get(part));
-    found.map(ToString::to_string).unwrap_or_default()
+    match found.and_then(Value::as_str) {
+        Some(text) if path == PASSWORD && !text.is_empty() && !text.contains("${") => "\"(masked)\"".into(),
+        _ => found.map(ToString::to_string).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Invariant 7: the table of settings may be pasted anywhere.
+    #[test]
+    fn a_literal_password_is_not_shown() {
+        for (written, expected) in [("plain-secret", "\"(masked)\""), ("${MQTT_PASSWORD}", "\"${MQTT_PASSWORD}\""), ("", "\"\"")]
+        {
+            let file = format!("[mesh]\npassword = \"{written}\"\n");
+            let inputs = Inputs { file: Some(("amp-node.toml".into(), file)), ..Inputs::default() };
+            let all = shown(&inputs).expect("fine");
+            let row = all.iter().find(|row| row.path == PASSWORD).expect("it is a key");
+            assert_eq!(row.value, expected);
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 
 use job::admission::PayloadHash;
 use job::clock::Timestamp;
-use job::ids::{AgentId, Door, JobId, JobKey, Owner};
+use job::ids::{AgentId, Door, IdError, JobId, JobKey, Owner};
 use job::jobs::{Refusal, Submission};
 use job::json::{JsonFault, JsonText, check_text};
 use job::lineage::Lineage;
@@ -201,7 +201,7 @@ fn check(fields: &Fields<'_>, text: &str, by: Option<String>, meta: Meta, unusab
         No::new(Reason::BadRequest, format!("{what} (line {line}, column {column})"))
     })?;
     if unusable.is_some() {
-        return Err(No::new(Reason::BadRequest, "jobId is 1 to 128 bytes of text without / + # or control characters"));
+        return Err(No::new(Reason::BadRequest, format!("jobId: {}", IdError::Job)));
     }
     let args = match fields.args {
         None => JsonText::empty_object(),
