@@ -54,7 +54,12 @@ fn answered(kind: Option<String>, body: String, result_bytes_max: Option<usize>)
         let message = format!("the guest's answer has {} bytes; the way out takes {max}", body.len());
         return ended(Reason::OutputLimit, message);
     }
-    match job::json::check_text(&body) {
+    // Anything but an object goes one level deeper, under "result".
+    let checked = match body.trim_start().as_bytes().first() {
+        Some(b'[') => job::json::check_text(&format!("[{body}]")),
+        _ => job::json::check_text(&body),
+    };
+    match checked {
         Ok(()) => Ending::Done { kind: kind.into(), body: JsonText::trusted(body) },
         Err(fault) => ended(Reason::BadOutput, format!("the guest's answer is not JSON: {fault}")),
     }
@@ -98,7 +103,9 @@ mod tests {
             (answer(Some("timeout"), "{}"), Some("bad_output")),
             (answer(Some(""), "{}"), Some("bad_output")),
             (answer(None, "{"), Some("bad_output")),
-            (answer(None, "[".repeat(101) + &"]".repeat(101)), Some("bad_output")),
+            (answer(None, "[".repeat(99) + &"]".repeat(99)), Some("done")),
+            (answer(None, "[".repeat(100) + &"]".repeat(100)), Some("bad_output")),
+            (answer(None, "[1] [2]"), Some("bad_output")),
             (answer(None, format!("\"{}\"", "x".repeat(10_000))), Some("output_limit")),
             (End::Failed { message: "no".into() }, Some("guest")),
             (End::Trapped { message: "unreachable".into() }, Some("trap")),

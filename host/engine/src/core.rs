@@ -16,6 +16,7 @@ use job::reason::Reason;
 use job::status::{Board, Condition, Severity};
 use job::store::{CancelOrder, JobStore, StoreError};
 use job::variables::Variables;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -26,6 +27,8 @@ use crate::turnstile::Turnstile;
 
 /// How long a cancel of an unknown job stands, in milliseconds (G1-25).
 pub const TOMBSTONE_MS: i64 = 5 * 60 * 1000;
+/// Prompts that may loop, rendered at the same time.
+const RENDERERS: usize = 2;
 /// The name of the journal's condition on the status board.
 const JOURNAL: &str = "journal";
 
@@ -49,6 +52,8 @@ pub(crate) struct Core {
     pub(crate) voice: Arc<Voice>,
     pub(crate) table: Table,
     pub(crate) turnstile: Turnstile,
+    /// Prompts that may loop are rendered on threads of their own, this many at a time.
+    pub(crate) renderers: Arc<Semaphore>,
     pub(crate) tasks: TaskTracker,
     pub(crate) workers: tokio::runtime::Handle,
     /// No work is taken any more, and what waits stays in the journal.
@@ -71,6 +76,7 @@ impl Core {
             variables: ports.variables,
             table: Table::new(),
             turnstile: Turnstile::new(settings.places),
+            renderers: Arc::new(Semaphore::new(RENDERERS)),
             tasks: TaskTracker::new(),
             workers: ports.workers,
             stopping: CancellationToken::new(),

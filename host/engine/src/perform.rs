@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::Values;
+use catalog::{RenderError, Rendered, Values};
 use futures::FutureExt;
 use job::courier::EventKind;
 use job::executor::{End, Grants, Host, LogLevel, Work};
@@ -146,20 +146,43 @@ async fn prepare(journey: &Journey) -> Result<Prepared, Ending> {
         }
     }
     let redactor = Arc::new(Redactor::new(&values));
-    let refused = |error: catalog::RenderError| {
+    let refused = |error: RenderError| {
         let reason = match &error {
-            catalog::RenderError::Unresolved { .. } => Reason::UnresolvedVariable,
+            RenderError::Unresolved { .. } => Reason::UnresolvedVariable,
             _ => Reason::Template,
         };
         redacted(ended(reason, error.to_string()), Usage::default(), &redactor).0
     };
-    let rendered = entry.template.render(&values, &journey.job.args, &JsonText::empty_object()).map_err(refused)?;
     let grants = entry.grants.resolve(&values).map_err(refused)?;
+    let rendered = render(journey, values).await.map_err(refused)?;
     for path in &rendered.missing {
         let message = format!("the prompt names the argument {path}, which this request does not have; it is left empty");
         journey.live.say(EventKind::Progress { message: redactor.text(&message).into_owned() });
     }
     Ok(Prepared { prompt: rendered.text.into(), grants, redactor })
+}
+
+/// Renders the prompt: at once where that is quick, on a thread of its own where the template may go round, so that no other job
+/// waits for it and the deadline is kept (U23).
+async fn render(journey: &Journey, values: Values) -> Result<Rendered, RenderError> {
+    let (template, args) = (&journey.capability.entry.template, &journey.job.args);
+    if !template.may_loop(&values) {
+        return template.render(&values, args, &JsonText::empty_object());
+    }
+    let (template, args) = (template.clone(), args.clone());
+    let permit = journey.core.renderers.clone().acquire_owned().await;
+    let work = move || {
+        let rendered = template.render(&values, &args, &JsonText::empty_object());
+        drop(permit);
+        rendered
+    };
+    let failed = |what: String| RenderError::Failed { line: 0, column: 0, what };
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(failed(format!("the node failed at it ({error})"))))
+}
+
+/// A guest's text as one line of the log: a guest that writes line ends must not write lines of its own.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
 /// What the running guest may say.
@@ -174,7 +197,7 @@ impl Host for JobHost {
     }
 
     fn log(&self, level: LogLevel, message: &str) {
-        let message = self.redactor.text(message);
+        let message = one_line(&self.redactor.text(message));
         let job = &self.live.key;
         match level {
             LogLevel::Debug => tracing::debug!(target: "guest", %job, "{message}"),
@@ -182,5 +205,14 @@ impl Host for JobHost {
             LogLevel::Warn => tracing::warn!(target: "guest", %job, "{message}"),
             LogLevel::Error => tracing::error!(target: "guest", %job, "{message}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// A requester's text that a guest repeats cannot forge a line of the log.
+    #[test]
+    fn a_log_line_stays_one_line() {
+        assert_eq!(super::one_line("a\nERROR b\u{1b}[31m é"), "a\\nERROR b\\u{1b}[31m é");
     }
 }

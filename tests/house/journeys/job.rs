@@ -152,7 +152,7 @@ fn absent_arguments_are_empty() {
     }
 }
 
-/// S1-20's clients, S1-45: Debian's mosquitto_pub and mosquitto_sub run a job at MQTT 3.1.1 and 5, with QoS 1 all the way.
+/// S1-45: Debian's mosquitto_pub and mosquitto_sub run a job at MQTT 3.1.1 and 5, with QoS 1 all the way.
 #[test]
 fn debian_clients_run_a_job() {
     let lab = Lab::start();

@@ -56,25 +56,25 @@ fn cut_with_results_in_flight(style: Style, lose_session: bool) {
     assert_eq!(kept, jobs);
 }
 
-/// Issue "200 of 200": bench configuration, session kept.
+/// 200 of 200 results arrive: bench configuration, session kept.
 #[test]
 fn results_survive_cuts_on_the_bench_broker() {
     cut_with_results_in_flight(Style::Bench, false);
 }
 
-/// Issue "200 of 200": bench configuration, session lost.
+/// 200 of 200 results arrive: bench configuration, session lost.
 #[test]
 fn results_survive_lost_sessions_on_the_bench_broker() {
     cut_with_results_in_flight(Style::Bench, true);
 }
 
-/// Issue "200 of 200": stock configuration, session kept.
+/// 200 of 200 results arrive: stock configuration, session kept.
 #[test]
 fn results_survive_cuts_on_the_stock_broker() {
     cut_with_results_in_flight(Style::Stock, false);
 }
 
-/// Issue "200 of 200": stock configuration, session lost.
+/// 200 of 200 results arrive: stock configuration, session lost.
 #[test]
 fn results_survive_lost_sessions_on_the_stock_broker() {
     cut_with_results_in_flight(Style::Stock, true);

@@ -8,7 +8,7 @@ use house::http;
 use house::lab::{AGENT, Lab};
 use serde_json::json;
 
-/// Issue "Ops from the first day": alive, ready, and counted.
+/// Ops from the first day: alive, ready, and counted.
 #[test]
 fn pages_answer() {
     let mut lab = Lab::start();
@@ -41,7 +41,7 @@ fn dropped_commands_are_counted() {
     assert!(counted, "no metric tells of the dropped payload: {fresh:?}");
 }
 
-/// Issue "each failing thing named with its mend": a bad entry degrades, a lost broker takes readiness away; both are named.
+/// Each failing thing is named with its mend: a bad entry degrades, a lost broker takes readiness away; both are named.
 #[test]
 fn what_fails_is_named_with_its_mend() {
     let catalog = Catalog::usual();
@@ -89,7 +89,7 @@ fn an_open_ops_door_needs_a_token() {
     assert!(node.log().contains("ops"), "{}", node.log());
 }
 
-/// `facts` rule 1: `run` begins with an aligned block that tells broker, ops pages, store and how many capabilities there are.
+/// `run` begins with an aligned block that tells broker, ops pages, store and how many capabilities there are.
 #[test]
 fn the_start_says_what_runs_where() {
     let mut lab = Lab::start();

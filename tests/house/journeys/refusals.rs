@@ -151,7 +151,7 @@ fn an_unresolved_variable_is_named() {
     assert_eq!((&result["usage"]["fuel"], &result["usage"]["guest"]), (&json!(0), &Value::Null), "{result}");
 }
 
-/// S1-76's limits: an entry's own limits hold, and what they leave out comes from the configuration.
+/// DESIGN `limits`: an entry's own limits hold, and what they leave out comes from the configuration.
 #[test]
 fn limits_of_entry_and_configuration_hold() {
     let catalog = Catalog::usual();

@@ -115,7 +115,7 @@ fn roots_are_apart() {
     second.log();
 }
 
-/// S1-17's login, S1-85: user name and password, the latter by a variable; a wrong one is named and the node keeps trying.
+/// S1-85: user name and password, the latter by a variable; a wrong one is named and the node keeps trying.
 #[test]
 fn login_with_user_name_and_password() {
     let options = Options { users: vec![("dba".into(), "s3cret word".into())], ..Options::default() };

@@ -22,8 +22,12 @@ const VALUES_KEPT: usize = 8;
 #[derive(Clone)]
 pub struct Template(Arc<Inner>);
 
+/// What a template that goes round writes.
+const LOOP: &str = "#each";
+
 struct Inner {
     compiled: Compiled,
+    loops: bool,
     spelling: Spelling,
     /// Compiled values by their hash: the cache outlives a job, a value must not.
     values: Mutex<Vec<([u8; 32], Arc<Compiled>)>>,
@@ -33,12 +37,19 @@ impl Template {
     /// Compiles a prompt (G1-4). Nothing a template can say harms the process or is left for a job to find out.
     pub fn compile(source: &str, spelling: Spelling) -> Result<Self, TemplateFault> {
         let compiled = compile(source, spelling, Kind::Prompt)?;
-        Ok(Self(Arc::new(Inner { compiled, spelling, values: Mutex::new(Vec::new()) })))
+        let loops = source.contains(LOOP);
+        Ok(Self(Arc::new(Inner { compiled, loops, spelling, values: Mutex::new(Vec::new()) })))
     }
 
     /// Every `${NAME}` of the template, each once, in the order of first use.
     pub fn variables(&self) -> &[String] {
         &self.0.compiled.variables
+    }
+
+    /// Whether rendering with these values may go round: it then takes up to [`STEPS_MAX`](super::STEPS_MAX) steps, too long for a
+    /// thread that others wait for.
+    pub fn may_loop(&self, values: &Values) -> bool {
+        self.0.loops || values.values().any(|value| value.text.contains(LOOP))
     }
 
     /// Fills variables, then arguments. `args` is the arguments object, `deps` the object of needs' answers, both as checked text.

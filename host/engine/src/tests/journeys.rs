@@ -287,3 +287,21 @@ async fn a_full_disk_loses_nothing() {
     rig.guest.go_on(1);
     rig.accepted(request("new")).await;
 }
+
+/// U23, G1-23: a prompt that goes round for long ends at the job's deadline, and others do not wait for it.
+#[tokio::test]
+async fn a_prompt_that_loops_keeps_to_the_deadline() {
+    let catalog = r##"[
+      { "service": "loop.er", "description": "d", "executor": "g.wasm", "limits": { "timeoutMs": 50 },
+        "prompt": "{{#each xs}}{{#each ../xs}}{{#each ../../xs}}{{#each ../../../xs}}{{/each}}{{/each}}{{/each}}{{/each}}" },
+      { "service": "schema.review", "description": "d", "prompt": "x", "executor": "g.wasm" }
+    ]"##;
+    let rig = Rig::with(ScriptedGuest::answering("{}"), settings(), MemoryJournal::default(), catalog);
+    let xs = format!(r#"{{"xs":[{}1]}}"#, "1,".repeat(999));
+    let looping = Submission { args: JsonText::trusted(xs), ..request_of("loop.er", "slow") };
+    let slow = rig.accepted(looping).await;
+    let quick = rig.accepted(request("quick")).await;
+    rig.courier.outcome_of(&quick).await;
+    assert!(rig.courier.outcomes(&slow).is_empty(), "the quick one did not wait");
+    assert!(["deadline", "template"].contains(&rig.reason_of(&slow).await));
+}
