@@ -28,8 +28,8 @@ impl Bar {
     fn text(self) -> String {
         match self {
             Self::Shown => String::new(),
-            Self::AtMost(bar) => format!("<= {bar}"),
-            Self::AtLeast(bar) => format!(">= {bar}"),
+            Self::AtMost(bar) => format!("<= {}", round(bar)),
+            Self::AtLeast(bar) => format!(">= {}", round(bar)),
         }
     }
 }

@@ -229,22 +229,7 @@ fn runaways(runtime: &Runtime, spinner: &Arc<dyn Guest>, ordinary: &Arc<dyn Gues
             })
         })
         .collect();
-    let ordinary = ordinary.clone();
-    let beside = spawned(runtime, async move {
-        let mut times = Vec::new();
-        let end = Instant::now() + Duration::from_millis(SPIN_MS * 18);
-        let mut number = 0;
-        while Instant::now() < end {
-            let start = Instant::now();
-            // Handed in from outside, as the engine hands jobs to guests.
-            let (ordinary, plain) = (ordinary.clone(), plain.clone());
-            tokio::spawn(async move { run_ours(&ordinary, &plain, number).await }).await??;
-            times.push(start.elapsed().as_secs_f64() * 1e3);
-            number += 1;
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        anyhow::Ok(times)
-    })?;
+    let beside = ordinary_beside(runtime, ordinary, &plain)?;
     let mut past = Vec::new();
     for task in crowd {
         past.extend(runtime.block_on(task)??);
@@ -252,6 +237,20 @@ fn runaways(runtime: &Runtime, spinner: &Arc<dyn Guest>, ordinary: &Arc<dyn Gues
     report.plain("64 runaways, past their deadline, p99", percentile(&past, 99.0), "ms", Bar::AtMost(25.0));
     report.plain("ordinary job beside 64 runaways, p99", percentile(&beside, 99.0), "ms", Bar::AtMost(50.0));
     Ok(())
+}
+
+/// Ordinary jobs handed in from a thread that is not the guests' own, as doors do; each one's time in ms.
+fn ordinary_beside(runtime: &Runtime, ordinary: &Arc<dyn Guest>, plain: &Order) -> Result<Vec<f64>> {
+    let mut times = Vec::new();
+    let end = Instant::now() + Duration::from_millis(SPIN_MS * 18);
+    while Instant::now() < end {
+        let start = Instant::now();
+        let (ordinary, plain, number) = (ordinary.clone(), plain.clone(), times.len() as u64);
+        runtime.block_on(runtime.spawn(async move { run_ours(&ordinary, &plain, number).await }))??;
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(times)
 }
 
 /// Cancels spinners in mid-run; the time from the word to the end of the run, in ms.

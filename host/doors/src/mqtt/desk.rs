@@ -2,7 +2,8 @@
 //!
 //! Owns the order (G1-16): of each topic, row n+1 is not sent before row n is acknowledged or withdrawn; of each job, rows are
 //! sent in the order they were committed, and no row before an event that came earlier. What was in flight when a connection
-//! broke is sent again, in the same order. It must not know topics' texts, payloads, or why a broker refuses something.
+//! broke is sent again, in the same order; what may be why it broke is sent alone. It must not know topics' texts, payloads, or
+//! why a broker refuses something.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -12,6 +13,7 @@ use job::store::{OutboxRow, RowId};
 use tokio::time::Instant;
 
 use super::post::route_key;
+use super::suspects::{CUTS_MAX, Look, Struck, Suspects};
 
 /// Something to publish.
 #[derive(Debug)]
@@ -57,13 +59,18 @@ impl Lane {
 #[derive(Debug)]
 enum Turn {
     Lane(JobKey),
-    Event(Event),
+    /// With the cuts it is blamed for.
+    Event(Event, u32),
 }
 
 #[derive(Debug)]
 struct Flight {
     sheet: Sheet,
     withdrawn: bool,
+    /// Cuts it is blamed for, where it is an event.
+    cuts: u32,
+    /// A suspect: nothing else is in flight beside it.
+    alone: bool,
 }
 
 /// The desk.
@@ -74,6 +81,7 @@ pub(crate) struct Desk {
     /// By number of sending, so in the order they were sent.
     flights: BTreeMap<u64, Flight>,
     parked: BTreeMap<(Instant, RowId), JobKey>,
+    pub(crate) suspects: Suspects,
     next_number: u64,
 }
 
@@ -87,7 +95,7 @@ impl Desk {
 
     /// Takes an event.
     pub(crate) fn push_event(&mut self, event: Event) {
-        self.turns.push_back(Turn::Event(event));
+        self.turns.push_back(Turn::Event(event, 0));
     }
 
     /// Whether this row is here.
@@ -101,6 +109,7 @@ impl Desk {
         let lane = self.lanes.get_mut(key)?;
         if let Some(at) = lane.waiting.iter().position(|row| row.id == id) {
             let row = lane.waiting.remove(at)?;
+            self.suspects.clear(id);
             self.tidy(key);
             return Some(Gone::Withdrawn(row));
         }
@@ -117,24 +126,48 @@ impl Desk {
     /// The number of the next sheet to send, as long as fewer than `window` are in flight. What was dropped on the way is put
     /// into `gone`.
     pub(crate) fn poll_send(&mut self, window: usize, gone: &mut Vec<Gone>) -> Option<u64> {
-        while self.flights.len() < window {
-            let sheet = match self.turns.pop_front()? {
-                Turn::Event(event) if !event.gate.is_open() => {
+        while self.flights.len() < window && !self.flights.values().next().is_some_and(|flight| flight.alone) {
+            let turn = self.turns.pop_front()?;
+            if !self.flights.is_empty() && self.is_suspect(&turn) {
+                self.turns.push_front(turn);
+                return None;
+            }
+            let (sheet, cuts) = match turn {
+                Turn::Event(event, _) if !event.gate.is_open() => {
                     gone.push(Gone::Event(event));
                     continue;
                 }
-                Turn::Event(event) => Sheet::Event(event),
+                Turn::Event(event, cuts) => (Sheet::Event(event), cuts),
                 Turn::Lane(key) => match self.next_of(&key) {
-                    Some(row) => Sheet::Row(row),
+                    Some(row) => {
+                        let cuts = self.suspects.cuts(row.id);
+                        (Sheet::Row(row), cuts)
+                    }
                     None => continue,
                 },
             };
             let number = self.next_number;
             self.next_number += 1;
-            self.flights.insert(number, Flight { sheet, withdrawn: false });
+            self.flights.insert(number, Flight { sheet, withdrawn: false, cuts, alone: cuts >= CUTS_MAX });
             return Some(number);
         }
         None
+    }
+
+    /// Whether what this turn would send has to be alone in flight.
+    fn is_suspect(&self, turn: &Turn) -> bool {
+        match turn {
+            Turn::Event(_, cuts) => *cuts >= CUTS_MAX,
+            Turn::Lane(key) => {
+                let head = self.lanes.get(key).and_then(|lane| lane.waiting.front());
+                head.is_some_and(|row| self.suspects.cuts(row.id) >= CUTS_MAX)
+            }
+        }
+    }
+
+    /// Whether the next sheet to send may be why connections were cut.
+    pub(crate) fn suspects_next(&self) -> bool {
+        self.turns.front().is_some_and(|turn| self.is_suspect(turn))
     }
 
     /// The sheet in flight with this number.
@@ -144,9 +177,9 @@ impl Desk {
 
     /// The sheet that was taken last could not be sent; it leads the turns again.
     pub(crate) fn not_sent(&mut self, number: u64) {
-        match self.flights.remove(&number).map(|flight| flight.sheet) {
-            Some(Sheet::Event(event)) => self.turns.push_front(Turn::Event(event)),
-            Some(Sheet::Row(row)) => {
+        match self.flights.remove(&number).map(|flight| (flight.sheet, flight.cuts)) {
+            Some((Sheet::Event(event), cuts)) => self.turns.push_front(Turn::Event(event, cuts)),
+            Some((Sheet::Row(row), _)) => {
                 let key = route_key(&row).clone();
                 let lane = self.lanes.entry(key.clone()).or_default();
                 lane.flying[usize::from(row.item.is_retained())] = false;
@@ -179,6 +212,7 @@ impl Desk {
             Sheet::Event(event) => Gone::Event(event),
             Sheet::Row(row) => {
                 let key = route_key(&row).clone();
+                self.suspects.clear(row.id);
                 if flight.withdrawn {
                     self.tidy(&key);
                     return Some(Gone::Withdrawn(row));
@@ -205,6 +239,10 @@ impl Desk {
     /// The broker refuses the sheet with this number. A row waits until `again` and then leads its job's rows once more.
     pub(crate) fn refused(&mut self, number: u64, again: Instant) -> Option<Gone> {
         let flight = self.flights.remove(&number)?;
+        if let Sheet::Row(row) = &flight.sheet {
+            // The broker has said what is wrong, so nobody has to guess.
+            self.suspects.clear(row.id);
+        }
         match flight.sheet {
             Sheet::Event(event) => Some(Gone::Event(event)),
             Sheet::Row(row) if flight.withdrawn => {
@@ -219,12 +257,19 @@ impl Desk {
                 lane.flying[usize::from(row.item.is_retained())] = false;
                 lane.refusals = lane.refusals.saturating_add(1);
                 put_back(lane, row);
-                if lane.parked_until.is_none() {
-                    lane.parked_until = Some(again);
-                    self.parked.insert((again, id), key);
-                }
+                self.set_aside(id, &key, again);
                 None
             }
+        }
+    }
+
+    /// A row that waits here does so until `again`, and all rows of its job behind it.
+    pub(crate) fn set_aside(&mut self, id: RowId, key: &JobKey, again: Instant) {
+        if let Some(lane) = self.lanes.get_mut(key)
+            && lane.parked_until.is_none()
+        {
+            lane.parked_until = Some(again);
+            self.parked.insert((again, id), key.clone());
         }
     }
 
@@ -251,12 +296,16 @@ impl Desk {
     }
 
     /// The connection is gone: everything in flight is to be sent again, before what has not been sent, in the same order.
-    pub(crate) fn connection_lost(&mut self, gone: &mut Vec<Gone>) {
+    ///
+    /// `look` tells how the cut looks to a number; `certain`, that nothing else than the desk's was in flight. A suspect event
+    /// that was alone is dropped into `gone`; a suspect row that was alone is returned.
+    pub(crate) fn connection_lost(&mut self, look: impl Fn(u64) -> Look, certain: bool, gone: &mut Vec<Gone>) -> Option<Struck> {
+        let struck = self.blame(look, certain, gone);
         let flights = std::mem::take(&mut self.flights);
         let mut again = VecDeque::new();
         for flight in flights.values() {
             match &flight.sheet {
-                Sheet::Event(event) => again.push_back(Turn::Event(event.clone())),
+                Sheet::Event(event) => again.push_back(Turn::Event(event.clone(), flight.cuts)),
                 Sheet::Row(row) if !flight.withdrawn => again.push_back(Turn::Lane(route_key(row).clone())),
                 Sheet::Row(_) => {}
             }
@@ -265,6 +314,7 @@ impl Desk {
             if let Sheet::Row(row) = flight.sheet {
                 let key = route_key(&row).clone();
                 if flight.withdrawn {
+                    self.suspects.clear(row.id);
                     self.tidy(&key);
                     gone.push(Gone::Withdrawn(row));
                     continue;
@@ -278,6 +328,37 @@ impl Desk {
         // A lane may stand twice in the turns now; its second turn finds nothing it may send, or the next row, both in order.
         again.append(&mut self.turns);
         self.turns = again;
+        struck
+    }
+
+    fn blame(&mut self, look: impl Fn(u64) -> Look, certain: bool, gone: &mut Vec<Gone>) -> Option<Struck> {
+        let only = certain && self.flights.len() == 1;
+        let mut struck = None;
+        let mut dropped = None;
+        for (number, flight) in &mut self.flights {
+            let look = look(*number);
+            if look == Look::Innocent || flight.withdrawn {
+                continue;
+            }
+            let named = look == Look::Named;
+            let strikes = only && (flight.alone || named);
+            flight.cuts = if named { CUTS_MAX } else { flight.cuts.saturating_add(1) };
+            match &flight.sheet {
+                Sheet::Event(_) if strikes => dropped = Some(*number),
+                Sheet::Event(_) => {}
+                Sheet::Row(row) => {
+                    self.suspects.blame(row.id, flight.cuts);
+                    if strikes {
+                        let (id, key, retained) = (row.id, route_key(row).clone(), row.item.is_retained());
+                        struck = Some(Struck { number: *number, id, key, retained, strikes: self.suspects.strike(id) });
+                    }
+                }
+            }
+        }
+        if let Some(Flight { sheet: Sheet::Event(event), .. }) = dropped.and_then(|number| self.flights.remove(&number)) {
+            gone.push(Gone::Event(event));
+        }
+        struck
     }
 
     /// Whether there is nothing to send and nothing to wait for.

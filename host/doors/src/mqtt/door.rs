@@ -21,15 +21,16 @@ use tokio::time::{Instant, Sleep};
 use wire::mqtt::registry::Profile;
 
 use super::backoff::Backoff;
+use super::blame::Sent;
 use super::conditions;
-use super::desk::{Desk, Gone};
+use super::desk::Desk;
 use super::inbound::{Handled, Inbound, RECEIVE_MAX, topic_text};
 use super::leaving::Leaving;
 use super::link::{Delivery, Fault, Link, LinkEvent, Plan, Receipt, Retained};
 use super::mesh::Connection;
 use super::metrics::Figures;
 use super::pager::Pager;
-use super::post::{Mail, Post, event_bytes, row_bytes};
+use super::post::{Mail, Post};
 use super::presence::{Noticed, Presence};
 use super::settings::MeshSettings;
 use super::v5::V5Link;
@@ -43,7 +44,7 @@ const WATCHDOG: Duration = Duration::from_secs(90);
 const RECONNECT_FIRST: Duration = Duration::from_millis(200);
 const RECONNECT_MOST: Duration = Duration::from_secs(30);
 /// A connection that lived this long was a good one: the next wait starts over.
-const GOOD_CONNECTION: Duration = Duration::from_secs(10);
+pub(crate) const GOOD_CONNECTION: Duration = Duration::from_secs(10);
 /// The timer's rest when there is nothing to wait for.
 const IDLE: Duration = Duration::from_secs(3600);
 
@@ -80,7 +81,15 @@ pub(crate) struct Door {
     /// Publishes the broker takes unacknowledged, and the desk therefore sends.
     pub(super) window: usize,
     pub(super) desk: Desk,
-    pub(super) sent_at: HashMap<u64, Instant>,
+    pub(super) sent: HashMap<u64, Sent>,
+    /// Bytes of the largest message that the broker ever took.
+    pub(super) taken_max: usize,
+    /// The row that may be too large, and the bytes of its packet: an error is sent in its place.
+    pub(super) stand_in_for: Option<(RowId, usize)>,
+    /// Cuts since the last acknowledged row or event.
+    pub(super) fruitless: u32,
+    /// The last publish that was refused on this connection.
+    pub(super) refused_topic: Option<(String, Instant)>,
     pub(super) inbound: Inbound,
     pub(super) receipts: VecDeque<Receipt>,
     pub(super) pager: Pager,
@@ -132,7 +141,11 @@ impl Door {
             backoff: Backoff::new(RECONNECT_FIRST, RECONNECT_MOST),
             window: 1,
             desk: Desk::default(),
-            sent_at: HashMap::new(),
+            sent: HashMap::new(),
+            taken_max: 0,
+            stand_in_for: None,
+            fruitless: 0,
+            refused_topic: None,
             inbound,
             receipts: VecDeque::new(),
             pager,
@@ -254,7 +267,7 @@ impl Door {
             && link.subscribe(&filters).is_err()
         {
             // Cannot happen on an empty queue; a connection that cannot subscribe is of no use.
-            self.handle_closed(&Fault::Lost("its queue is full at the start".into()));
+            self.handle_closed(&Fault::Ended("its queue is full at the start".into()));
         }
     }
 
@@ -307,18 +320,17 @@ impl Door {
         self.link = None;
         self.figures.dropped(fault.word());
         self.figures.connected.set(0.0);
-        if self.open_since.take().is_some_and(|since| now - since >= GOOD_CONNECTION) {
+        let open_since = self.open_since.take();
+        let explained = self.lose_flights(fault, open_since, now);
+        if explained || open_since.is_some_and(|since| now - since >= GOOD_CONNECTION) {
             self.backoff.reset();
         }
-        let mut gone = Vec::new();
-        self.desk.connection_lost(&mut gone);
-        gone.into_iter().for_each(|gone| self.account(gone));
-        self.sent_at.clear();
         self.receipts.clear();
         if self.leaving.as_ref().is_some_and(Leaving::said_goodbye) {
             return;
         }
-        let condition = conditions::not_connected(&self.agent, &self.settings.broker, fault);
+        let condition = conditions::not_connected(&self.agent, &self.settings.broker, fault, self.refused_lately(now));
+        self.refused_topic = None;
         tracing::warn!(agent = %self.agent, broker = %self.settings.broker, "{}", condition.what);
         self.state.send_replace(Connection::Down(condition.what.clone()));
         self.board.raise(&conditions::connection(&self.agent), condition);
@@ -331,7 +343,7 @@ impl Door {
         }
         if self.link.is_some() && self.open_since.is_some() && self.inbound.wants_reconnect() {
             tracing::warn!(agent = %self.agent, "connecting anew to get the commands the broker had to keep");
-            self.handle_closed(&Fault::Lost("closed by us, to get more commands".into()));
+            self.handle_closed(&Fault::Ended("by us, to get more commands".into()));
         }
         if self.link.is_none() && self.reconnect_at.is_some_and(|at| at <= now) {
             self.connect(now);
@@ -358,19 +370,6 @@ impl Door {
             keep_alive: KEEP_ALIVE,
         };
         self.link = Some(Box::new(V5Link::new(&plan)));
-    }
-
-    /// Counts what has left memory.
-    pub(super) fn account(&mut self, gone: Gone) {
-        match gone {
-            Gone::Delivered(row) => {
-                self.post.rows().remove(row_bytes(&row));
-                self.delivered.push(row.id);
-                self.delivered_since.get_or_insert_with(Instant::now);
-            }
-            Gone::Withdrawn(row) => self.post.rows().remove(row_bytes(&row)),
-            Gone::Event(event) => self.post.events().remove(event_bytes(&event)),
-        }
     }
 
     /// Arms the timer for whatever comes first. A timer that is early does no harm, so it is only ever moved forward in time

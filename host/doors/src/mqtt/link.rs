@@ -105,13 +105,35 @@ pub(crate) enum Fault {
     Refused(String),
     /// The broker did not answer in time.
     TimedOut,
-    /// The connection broke.
+    /// The connection broke, or the broker cut it.
     Lost(String),
+    /// The broker said that a packet of ours is too large for it.
+    TooLarge,
+    /// The broker ended the connection, or we did, for a reason that has nothing to do with what was sent.
+    Ended(String),
+    /// The broker is set up without something that an agent needs.
+    Lacks(Lack),
     /// Another client took our client id over.
     TakenOver,
 }
 
+/// What a broker may be set up without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// Retained messages.
+    Retained,
+    /// QoS 1.
+    AtLeastOnce,
+    /// Packets as large as our CONNECT.
+    PacketSize,
+}
+
 impl Fault {
+    /// Whether what we sent may be why.
+    pub(crate) fn may_be_our_doing(&self) -> bool {
+        matches!(self, Self::Lost(_) | Self::TooLarge)
+    }
+
     /// A word for metrics.
     pub(crate) fn word(&self) -> &'static str {
         match self {
@@ -120,6 +142,9 @@ impl Fault {
             Self::Refused(_) => "refused",
             Self::TimedOut => "timed_out",
             Self::Lost(_) => "lost",
+            Self::TooLarge => "too_large",
+            Self::Ended(_) => "ended",
+            Self::Lacks(_) => "lacks",
             Self::TakenOver => "taken_over",
         }
     }
@@ -133,6 +158,11 @@ impl fmt::Display for Fault {
             Self::Refused(why) => write!(f, "it refused the connection ({why})"),
             Self::TimedOut => f.write_str("it did not answer in time"),
             Self::Lost(why) => write!(f, "the connection broke ({why})"),
+            Self::TooLarge => f.write_str("it found a packet too large and ended the connection"),
+            Self::Ended(why) => write!(f, "the connection was ended ({why})"),
+            Self::Lacks(Lack::Retained) => f.write_str("it does not keep retained messages"),
+            Self::Lacks(Lack::AtLeastOnce) => f.write_str("it takes no messages at QoS 1"),
+            Self::Lacks(Lack::PacketSize) => f.write_str("it takes no packets as large as this agent's CONNECT"),
             Self::TakenOver => f.write_str("another client took over our client id"),
         }
     }

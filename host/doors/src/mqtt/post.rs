@@ -90,8 +90,10 @@ pub(crate) struct Post {
     rows: Load,
     events: Load,
     dropped_events: AtomicUsize,
-    /// Largest packet the broker takes, in bytes; 0 while unknown or unlimited.
+    /// Largest packet the broker says it takes, in bytes; 0 while unknown or unlimited.
     packet_bytes_max: AtomicU32,
+    /// One byte less than the smallest packet it was seen to refuse as too large; a broker need not say its limit.
+    learned_bytes_max: AtomicUsize,
 }
 
 impl Post {
@@ -105,6 +107,7 @@ impl Post {
             events: Load::default(),
             dropped_events: AtomicUsize::new(0),
             packet_bytes_max: AtomicU32::new(0),
+            learned_bytes_max: AtomicUsize::new(usize::MAX),
         };
         (Arc::new(post), inbox)
     }
@@ -178,17 +181,28 @@ impl Post {
         self.dropped_events.swap(0, Ordering::Relaxed)
     }
 
-    /// Notes the broker's packet limit.
+    /// Notes the packet limit that the broker says at a connection.
     pub(crate) fn set_packet_bytes_max(&self, max: Option<u32>) {
         self.packet_bytes_max.store(max.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// The broker's packet limit in bytes, if it has one.
-    pub(crate) fn packet_bytes_max(&self) -> Option<usize> {
+    /// Notes that the broker takes no packet above this. It holds for this process, whatever later connections say.
+    pub(crate) fn learn_packet_bytes_max(&self, max: usize) {
+        self.learned_bytes_max.fetch_min(max, Ordering::Relaxed);
+    }
+
+    /// The packet limit in bytes that the broker says, if it does.
+    pub(crate) fn told_bytes_max(&self) -> Option<usize> {
         match self.packet_bytes_max.load(Ordering::Relaxed) {
             0 => None,
             max => usize::try_from(max).ok(),
         }
+    }
+
+    /// The broker's packet limit in bytes as far as it is known, told or learned.
+    pub(crate) fn packet_bytes_max(&self) -> Option<usize> {
+        let learned = Some(self.learned_bytes_max.load(Ordering::Relaxed)).filter(|max| *max != usize::MAX);
+        self.told_bytes_max().into_iter().chain(learned).min()
     }
 }
 

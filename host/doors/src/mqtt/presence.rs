@@ -10,6 +10,7 @@ use wire::mqtt::outgoing::Message;
 use wire::mqtt::registry::{self, Presence as Word, Profile};
 use wire::mqtt::topics::Root;
 
+use super::blame::STRIKES_MAX;
 use super::link::Ticket;
 
 /// One retained topic of ours.
@@ -23,6 +24,10 @@ struct Standing {
     acknowledged: u64,
     /// When it may be tried again after a refusal.
     again: Option<Instant>,
+    /// When it may be tried again after it was set aside; new connections change nothing about that.
+    aside_until: Option<Instant>,
+    /// Cuts in a row right after it was sent.
+    strikes: u32,
 }
 
 impl Standing {
@@ -32,7 +37,22 @@ impl Standing {
     }
 
     fn is_due(&self, now: Instant) -> bool {
-        self.sent < self.wanted && self.again.is_none_or(|again| again <= now)
+        let rests = |until: Option<Instant>| until.is_some_and(|until| until > now);
+        self.sent < self.wanted && !rests(self.again) && !rests(self.aside_until)
+    }
+
+    fn is_flying(&self) -> bool {
+        self.sent == self.wanted && self.acknowledged < self.sent
+    }
+
+    fn acknowledged(&mut self, count: u64) {
+        self.acknowledged = count;
+        self.strikes = 0;
+        self.aside_until = None;
+    }
+
+    fn next_retry(&self) -> Option<Instant> {
+        self.again.max(self.aside_until).filter(|_| self.sent < self.wanted)
     }
 
     fn refused(&mut self, count: u64, again: Instant) {
@@ -104,6 +124,9 @@ impl Presence {
     pub(crate) fn leave(&mut self) {
         if !self.leaving {
             self.leaving = true;
+            // What clears a topic is smaller than what was set aside.
+            self.profile_topic.aside_until = None;
+            self.status_topic.aside_until = None;
             self.profile_topic.want();
             self.status_topic.want();
         }
@@ -143,9 +166,9 @@ impl Presence {
     /// The broker has it.
     pub(crate) fn acknowledged(&mut self, ticket: Ticket) {
         match ticket {
-            Ticket::Profile(count) => self.profile_topic.acknowledged = count,
+            Ticket::Profile(count) => self.profile_topic.acknowledged(count),
             Ticket::Status(count) => {
-                self.status_topic.acknowledged = count;
+                self.status_topic.acknowledged(count);
                 self.was_online |= !self.leaving;
             }
             Ticket::Desk(_) | Ticket::Command(_) => {}
@@ -163,8 +186,28 @@ impl Presence {
 
     /// When a refused one may be tried again.
     pub(crate) fn next_retry(&self) -> Option<Instant> {
-        let of = |topic: &Standing| topic.again.filter(|_| topic.sent < topic.wanted);
-        of(&self.profile_topic).into_iter().chain(of(&self.status_topic)).min()
+        self.profile_topic.next_retry().into_iter().chain(self.status_topic.next_retry()).min()
+    }
+
+    /// Whether the broker has one of the topics and has not answered yet.
+    pub(crate) fn is_flying(&self) -> bool {
+        self.profile_topic.is_flying() || self.status_topic.is_flying()
+    }
+
+    /// The connection was cut right after a topic was sent, nothing else being in flight if `alone`. Sets the larger one that
+    /// was in flight aside once that has come about too often in a row, and returns it.
+    pub(crate) fn struck(&mut self, alone: bool, again: Instant) -> Option<Ticket> {
+        let profile = self.profile_topic.is_flying();
+        let topic = if profile { &mut self.profile_topic } else { &mut self.status_topic };
+        if !topic.is_flying() || !(alone || topic.strikes >= STRIKES_MAX) {
+            return None;
+        }
+        topic.strikes = topic.strikes.saturating_add(1);
+        if topic.strikes < STRIKES_MAX {
+            return None;
+        }
+        topic.aside_until = Some(again);
+        Some(if profile { Ticket::Profile(topic.wanted) } else { Ticket::Status(topic.wanted) })
     }
 
     /// Something was published on our own status topic.

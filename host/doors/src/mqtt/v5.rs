@@ -13,15 +13,15 @@ use std::task::{Context, Poll};
 use futures::{Stream, StreamExt};
 use rumqttc::NetworkOptions;
 use rumqttc::Outgoing;
-use rumqttc::v5::mqttbytes::QoS;
 use rumqttc::v5::mqttbytes::v5::{
     ConnectReturnCode, DisconnectReasonCode, Filter, LastWill, Packet, PubAck, PubAckReason, Publish, RetainForwardRule, SubAck,
     SubscribeReasonCode,
 };
+use rumqttc::v5::mqttbytes::{Error as CodecError, QoS};
 use rumqttc::v5::{AsyncClient, ConnectionError, Event, EventLoop, MqttOptions, StateError};
 use wire::mqtt::outgoing::Message;
 
-use super::link::{Delivery, Fault, Full, Link, LinkEvent, Plan, Receipt, Retained, Ticket, Verdict};
+use super::link::{Delivery, Fault, Full, Lack, Link, LinkEvent, Plan, Receipt, Retained, Ticket, Verdict};
 
 /// Most publishes the library has in flight; several times the desk's window, so that a packet id never comes round to one
 /// that is still unacknowledged.
@@ -30,6 +30,9 @@ const IN_FLIGHT_MAX: u16 = 4096;
 const REQUESTS_MAX: usize = 16 * 1024;
 /// Seconds to wait for a TCP connection and for the answer to CONNECT.
 const CONNECT_TIMEOUT_S: u64 = 5;
+
+/// The reason "packet too large" of MQTT 5.
+const PACKET_TOO_LARGE: u8 = 0x95;
 
 type Polled = Result<Event, ConnectionError>;
 
@@ -49,10 +52,22 @@ impl V5Link {
     pub(crate) fn new(plan: &Plan) -> Self {
         let (client, eventloop) = AsyncClient::new(options(plan), REQUESTS_MAX);
         // The poll future is kept until it resolves, because dropping it in the middle of a write would lose that packet.
-        let events = futures::stream::unfold(Box::new(eventloop), |mut eventloop| async move {
-            let polled = eventloop.poll().await;
-            let polled = unwedge(&eventloop, polled);
-            Some((polled, eventloop))
+        let events = futures::stream::unfold((Box::new(eventloop), None), |(mut eventloop, over)| async move {
+            // The library reports an error before what it had read before the error, the answers to publishes among it.
+            let over = match over {
+                Some(error) => error,
+                None => {
+                    let polled = eventloop.poll().await;
+                    match unwedge(&eventloop, polled) {
+                        Ok(event) => return Some((Ok(event), (eventloop, None))),
+                        Err(error) => error,
+                    }
+                }
+            };
+            match eventloop.state.events.pop_front() {
+                Some(event) => Some((Ok(event), (eventloop, Some(over)))),
+                None => Some((Err(over), (eventloop, None))),
+            }
         });
         let in_flight = vec![None; usize::from(IN_FLIGHT_MAX) + 1];
         Self { client, events: Box::pin(events), sent: VecDeque::new(), in_flight, closed: false }
@@ -225,14 +240,35 @@ fn fault(error: &ConnectionError) -> Fault {
             ConnectReturnCode::BadUserNamePassword => Fault::LoginRefused("bad user name or password"),
             ConnectReturnCode::NotAuthorized => Fault::LoginRefused("not authorised"),
             ConnectReturnCode::Banned => Fault::LoginRefused("banned"),
+            ConnectReturnCode::RetainNotSupported => Fault::Lacks(Lack::Retained),
+            ConnectReturnCode::QoSNotSupported => Fault::Lacks(Lack::AtLeastOnce),
+            ConnectReturnCode::PacketTooLarge => Fault::Lacks(Lack::PacketSize),
             other => Fault::Refused(format!("{other:?}")),
         },
         ConnectionError::MqttState(StateError::ServerDisconnect { reason_code, reason_string }) => match reason_code {
             DisconnectReasonCode::SessionTakenOver => Fault::TakenOver,
+            DisconnectReasonCode::PacketTooLarge => Fault::TooLarge,
+            DisconnectReasonCode::RetainNotSupported => Fault::Lacks(Lack::Retained),
+            DisconnectReasonCode::QoSNotSupported => Fault::Lacks(Lack::AtLeastOnce),
+            DisconnectReasonCode::ServerBusy
+            | DisconnectReasonCode::ServerShuttingDown
+            | DisconnectReasonCode::KeepAliveTimeout
+            | DisconnectReasonCode::AdministrativeAction
+            | DisconnectReasonCode::UseAnotherServer
+            | DisconnectReasonCode::ServerMoved
+            | DisconnectReasonCode::ConnectionRateExceeded
+            | DisconnectReasonCode::MaximumConnectTime => {
+                Fault::Ended(format!("the broker said {reason_code:?} {}", reason_string.as_deref().unwrap_or_default()))
+            }
             other => Fault::Lost(format!("the broker said {other:?} {}", reason_string.as_deref().unwrap_or_default())),
         },
         ConnectionError::MqttState(StateError::ConnectionAborted) => Fault::Lost("closed by the broker".into()),
         ConnectionError::MqttState(StateError::AwaitPingResp) => Fault::TimedOut,
+        ConnectionError::MqttState(StateError::CollisionTimeout) => Fault::Ended("by us, to send anew what was refused".into()),
+        // Mosquitto says so in the answer to a publish, where the standard has no such reason and the library cannot read it.
+        ConnectionError::MqttState(StateError::Deserialization(CodecError::InvalidConnectReturnCode(PACKET_TOO_LARGE))) => {
+            Fault::TooLarge
+        }
         other => Fault::Lost(other.to_string()),
     }
 }

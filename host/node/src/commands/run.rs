@@ -49,7 +49,7 @@ pub(crate) fn demo_folder(kept: &mut Option<tempfile::TempDir>) -> Result<PathBu
 /// The runtime of doors; guests have one of their own.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(1)
         .thread_name("door")
         .enable_all()
         .build()

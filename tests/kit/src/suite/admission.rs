@@ -1,6 +1,7 @@
 //! What each verdict stores and says.
 
 use job::admission::Memory;
+use job::clock::Timestamp;
 use job::store::{Admitted, Arrival, Cancelled, Intent, StoreError};
 
 use super::{Bench, Subject};
@@ -20,6 +21,7 @@ pub(super) async fn cases(make: &impl Fn() -> Box<dyn Subject>) {
     a_cancel_that_came_first_wins(bench()).await;
     a_refusal_leaves_the_tombstone(bench()).await;
     a_tombstone_stands_for_its_time_only(bench()).await;
+    a_tombstone_serves_once(bench()).await;
     keys_are_separate_in_every_part(bench()).await;
     an_answer_is_no_refusal(bench()).await;
 }
@@ -170,6 +172,19 @@ async fn a_tombstone_stands_for_its_time_only(bench: Bench) {
     assert_eq!(bench.store.admit(invoke(&key("j1"), 1, until - 1)).await, Ok(Admitted::CancelledAhead));
     assert_eq!(bench.store.admit(invoke(&key("j2"), 1, until)).await, Ok(Admitted::Accepted));
     assert_eq!(bench.store.admit(invoke(&key("j3"), 1, until)).await, Ok(Admitted::CancelledAhead));
+}
+
+/// A tombstone serves one invoke, or none if it came too late; a clock that jumps back does not raise it again.
+async fn a_tombstone_serves_once(bench: Bench) {
+    let after = Timestamp(1_000_000);
+    for (job, at, admitted) in [("j1", 20, Admitted::CancelledAhead), ("j2", 400_000, Admitted::Accepted)] {
+        bench.store.cancel(cancel(&key(job), 10)).await.unwrap();
+        assert_eq!(bench.store.admit(invoke(&key(job), 1, at)).await, Ok(admitted));
+        bench.store.finish(key(job), done(at + 1)).await.unwrap();
+        bench.deliver_all().await;
+        assert_eq!(bench.store.forget(Timestamp(0), after, u64::MAX).await, Ok(1), "the job is unknown again");
+        assert_eq!(bench.store.admit(invoke(&key(job), 1, 30)).await, Ok(Admitted::Accepted), "{job}");
+    }
 }
 
 /// G1-18: the same job id under two owners, or at two agents, is two jobs.

@@ -22,14 +22,14 @@ use crate::mqtt::v5::V5Link;
 
 const RESULTS: usize = 200;
 
-fn outcome(number: usize, body: &str) -> Outcome {
+pub(super) fn outcome(number: usize, body: &str) -> Outcome {
     let body = JsonText::check(format!(r#"{{"n":{number},"body":"{body}"}}"#).as_bytes()).expect("JSON");
     let ts = job::clock::Timestamp(1_787_688_849_000 + i64::try_from(number).expect("small"));
     Outcome { ending: Ending::Done { kind: "result".into(), body }, usage: Usage::default(), ts }
 }
 
 /// Puts a finished job into the journal; its outcome is due then.
-async fn finish(journal: &MemoryJournal, key: &JobKey, outcome: Outcome) {
+pub(super) async fn finish(journal: &MemoryJournal, key: &JobKey, outcome: Outcome) {
     journal.admit(invoke(key, 1, 0)).await.expect("admitted");
     assert!(journal.finish(key.clone(), outcome).await.expect("finished"));
 }
@@ -158,16 +158,10 @@ async fn a_forbidden_topic_is_named_and_tried_again() {
     finish(&house.journal, &forbidden, outcome(1, "x")).await;
     finish(&house.journal, &allowed, outcome(2, "x")).await;
     retained(&broker.address(), "agents/jobs/alice/ok/result", 1).await;
-    let until = tokio::time::Instant::now() + super::observer::PATIENCE;
-    let condition = loop {
-        match house.board.conditions().get("broker.dba.publish") {
-            Some(condition) => break condition.clone(),
-            None => assert!(tokio::time::Instant::now() < until, "it is not named"),
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    };
+    let condition = house.condition("broker.dba.publish", |_| true).await;
     assert_eq!(condition.severity, Severity::Down);
     assert!(condition.what.contains("agents/jobs/bob/no/result"), "{}", condition.what);
+    assert!(condition.mend.contains("topic write agents/jobs/#"), "{}", condition.mend);
     house.left(1).await;
     broker.write("acl", "topic readwrite #\n");
     broker.reload();

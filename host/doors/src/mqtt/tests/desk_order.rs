@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use tokio::time::Instant;
 
 use crate::mqtt::desk::{Desk, Gone, Sheet};
+use crate::mqtt::suspects::Look;
 
 /// A desk with a broker that answers when told to.
 struct Bench {
@@ -113,11 +114,21 @@ impl Bench {
         }
     }
 
-    fn cut(&mut self) {
+    /// Cuts the connection; the sheets whose number has this rest of a division by three look guilty, four for none.
+    fn cut(&mut self, guilty: usize, named: bool) {
         self.in_flight.clear();
         self.sent.clear();
         let mut gone = Vec::new();
-        self.desk.connection_lost(&mut gone);
+        let look = |number: u64| match (number % 3 == guilty as u64, named) {
+            (false, _) => Look::Innocent,
+            (true, false) => Look::Suspect,
+            (true, true) => Look::Named,
+        };
+        if let Some(struck) = self.desk.connection_lost(look, !named, &mut gone)
+            && struck.strikes >= 2
+        {
+            self.desk.set_aside(struck.id, &struck.key, self.now + Duration::from_secs(3));
+        }
         assert!(gone.iter().all(|gone| matches!(gone, Gone::Withdrawn(row) if self.withdrawn.contains(&row.id))));
     }
 
@@ -142,7 +153,7 @@ proptest! {
                 2 => bench.withdraw(pick),
                 3 | 4 => bench.answer(pick, false),
                 5 => bench.answer(pick, flag),
-                6 => bench.cut(),
+                6 => bench.cut(pick, flag),
                 _ => bench.pass_time(),
             }
             bench.send(window)?;
@@ -190,7 +201,7 @@ fn events_keep_their_order_over_a_cut() {
     (0..10).for_each(|step| desk.push_event(progress("j", step, &gate)));
     assert_eq!(steps(&mut desk, 4), [0, 1, 2, 3]);
     desk.acknowledged(0);
-    desk.connection_lost(&mut Vec::new());
+    desk.connection_lost(|_| Look::Innocent, true, &mut Vec::new());
     assert_eq!(steps(&mut desk, 100), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
 }
 
@@ -204,7 +215,7 @@ fn a_shut_gate_silences_what_waits() {
     desk.push_event(progress("b", 2, &open));
     assert_eq!(steps(&mut desk, 1), [0]);
     shut.close();
-    desk.connection_lost(&mut Vec::new());
+    desk.connection_lost(|_| Look::Innocent, true, &mut Vec::new());
     assert_eq!(steps(&mut desk, 10), [2]);
 }
 

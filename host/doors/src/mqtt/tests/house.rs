@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use job::clock::{Clock, Timestamp};
 use job::ids::AgentId;
 use job::jobs::Jobs;
-use job::status::Board;
+use job::status::{Board, Condition};
 use job::store::Outbox;
 use kit::MemoryJournal;
 use tokio::time::Instant;
@@ -86,6 +86,19 @@ impl House {
         let mut state = self.mesh.connection(&agent()).expect("its connection");
         let waited = tokio::time::timeout(PATIENCE, state.wait_for(|state| fits(state))).await;
         waited.unwrap_or_else(|_| panic!("never {what}: {:?}", self.board.conditions())).expect("it lives").clone()
+    }
+
+    /// Waits for a condition on the board that fits.
+    pub(super) async fn condition(&self, name: &str, fits: impl Fn(&Condition) -> bool) -> Condition {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(condition) = self.board.conditions().get(name).filter(|condition| fits(condition)) {
+                return condition.clone();
+            }
+            assert!(Instant::now() < until, "{name} is not named: {:?}", self.board.conditions());
+            // The board tells nobody that something was put up, so this one wait looks again and again.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// Waits until the broker has all rows.
