@@ -20,7 +20,7 @@ const REGISTRY_WAIT: Duration = Duration::from_secs(3);
 
 /// Cancels and waits.
 pub(crate) fn cancel(args: cli::Cancel) -> Ended {
-    logging::start(false, true);
+    let _flush = logging::start(false, true);
     let config = client_config(&args.source)?;
     let job = JobId::parse(&args.job).map_err(|error| Failure::usage(format!("the job id: {error}")))?;
     let (requested_by, _) = owner_of(Some(args.owner))?;

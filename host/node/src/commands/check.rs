@@ -43,7 +43,7 @@ enum Level {
 
 /// Checks and tells.
 pub(crate) fn check(args: cli::Check) -> Ended {
-    logging::start(false, true);
+    let _flush = logging::start(false, true);
     let mut findings = Vec::new();
     let mut checked = Vec::new();
     for (config, agent) in agents(&args)? {

@@ -27,7 +27,7 @@ const REQUESTER: &str = "you";
 
 /// Shows a job.
 pub(crate) fn demo(args: cli::Demo) -> Ended {
-    logging::start(false, true);
+    let _flush = logging::start(false, true);
     let mut kept = None;
     let folder = demo_folder(&mut kept)?;
     let data = tempfile::TempDir::with_prefix("amp-node-data-")

@@ -23,7 +23,7 @@ const REGISTRY_WAIT: Duration = Duration::from_secs(3);
 
 /// Asks and waits.
 pub(crate) fn invoke(args: cli::Invoke) -> Ended {
-    logging::start(false, true);
+    let _flush = logging::start(false, true);
     let config = client_config(&args.source)?;
     let asked = Ask {
         agent: args.agent.as_deref().map(agent_id).transpose()?,

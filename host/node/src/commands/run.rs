@@ -19,7 +19,7 @@ const RETIRE_WAIT: Duration = Duration::from_secs(30);
 
 /// Runs a node to its end.
 pub(crate) fn run(args: cli::Run) -> Ended {
-    logging::start(args.json, false);
+    let _flush = logging::start(args.json, false);
     // The folder of the built-in demo catalog lives as long as the node.
     let mut demo = None;
     let catalog = match args.catalog {

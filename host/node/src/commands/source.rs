@@ -2,6 +2,7 @@
 //!
 //! Owns the rule: the file that is named, else `amp-node.toml` in this folder, else defaults; the environment on top.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ pub(crate) fn inputs_of(source: &Source, catalog: Option<PathBuf>) -> Result<Inp
     let file = match found {
         None => None,
         Some(path) => {
-            let text = std::fs::read_to_string(&path).map_err(|error| {
+            let text = read_limited(&path).map_err(|error| {
                 Failure::usage(format!("the configuration file {} cannot be read: {error}", path.display()))
                     .mend("name the right file with --config, or leave it out to run with defaults")
             })?;
@@ -49,6 +50,14 @@ pub(crate) fn inputs_of(source: &Source, catalog: Option<PathBuf>) -> Result<Inp
     // Names and values that are not UTF-8 are nobody's configuration.
     let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     Ok(Inputs { file, catalog, no_agent: false, environment: environment.collect() })
+}
+
+/// The text of a file, or as much as shows that it is too long: some files never end.
+fn read_limited(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    let most = u64::try_from(supply::config::FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    std::fs::File::open(path)?.take(most).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Connects to the configuration's broker as a requester.
