@@ -206,6 +206,10 @@ fn cancel_ends_a_job() {
     let output = run(&mut client(&lab, &["cancel", "long", "--as", OWNER]));
     assert_eq!(code(&output), 0, "{}{}", text(&output.stdout), text(&output.stderr));
     assert_eq!(lab.result("long")["type"], "cancelled");
+    // Another cancel is answered with silence on the wire (S1-69); the command still says how the job ended.
+    let again = run(&mut client(&lab, &["cancel", "long", "--as", OWNER, "--json"]));
+    assert_eq!(code(&again), 0, "{}{}", text(&again.stdout), text(&again.stderr));
+    assert!(text(&again.stdout).contains("cancelled"), "{}", text(&again.stdout));
 }
 
 /// Exit code 9: the broker is not there, said with its address; without a terminal nothing asks and nothing is coloured.

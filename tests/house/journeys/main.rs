@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking with what it saw")]
 
+mod backlog;
 mod bad_input;
 mod cancel;
 mod capture;
@@ -14,6 +15,7 @@ mod cli;
 mod crash;
 mod duplicates;
 mod endings;
+mod flags;
 mod harness;
 mod hostile;
 mod job;

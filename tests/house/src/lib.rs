@@ -21,6 +21,7 @@ pub mod node;
 pub mod ports;
 pub mod process;
 pub mod proxy;
+pub mod stub;
 
 use std::time::Duration;
 

@@ -225,6 +225,11 @@ impl Requester {
         }
     }
 
+    /// The result that stood on the followed job's topic before the command was sent.
+    pub fn stood_before(&self) -> Option<Seen> {
+        decode_seen(self.following.as_ref()?.stale.as_ref()?).ok()
+    }
+
     /// Says goodbye.
     pub async fn close(mut self) {
         if self.link.disconnect().is_ok() {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use doors::mqtt::requester::{Heard, Requester};
+use doors::mqtt::requester::{Heard, Requester, RequesterError};
 use job::ids::{AgentId, JobId};
 use job::reason::Reserved;
 use tokio::time::Instant;
@@ -17,6 +17,9 @@ use crate::{Ended, logging, say};
 
 /// How long the registry is read for agents.
 const REGISTRY_WAIT: Duration = Duration::from_secs(3);
+
+/// How long silence after another cancel of a cancelled job is listened to.
+const SILENCE_WAIT: Duration = Duration::from_secs(2);
 
 /// Cancels and waits.
 pub(crate) fn cancel(args: cli::Cancel) -> Ended {
@@ -38,7 +41,17 @@ pub(crate) fn cancel(args: cli::Cancel) -> Ended {
         }
         let mut refused = 0;
         loop {
-            match requester.hear(until).await.map_err(failure_of)? {
+            // A job that has ended cancelled answers another cancel with silence; its result stands there already.
+            let before = requester.stood_before().filter(|seen| seen.reserved() == Some(Reserved::Cancelled));
+            let wait = if before.is_some() { until.min(Instant::now() + SILENCE_WAIT) } else { until };
+            let heard = match (requester.hear(wait).await, before) {
+                (Err(RequesterError::NoAnswer { .. }), Some(seen)) => {
+                    say::note("the job had ended cancelled before");
+                    Heard::Result(seen)
+                }
+                (heard, _) => heard.map_err(failure_of)?,
+            };
+            match heard {
                 Heard::Result(seen) if seen.reserved() == Some(Reserved::Duplicate) => {}
                 Heard::Result(seen) => {
                     show(&seen, args.json);

@@ -15,3 +15,4 @@ mod poison;
 mod presence;
 mod proxy;
 mod requesting;
+mod stale;
