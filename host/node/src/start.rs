@@ -193,7 +193,10 @@ fn open_journal(config: &Config, data_dir: &std::path::Path) -> Result<Arc<Sqlit
         SyncMode::Os => store::Sync::Os,
     };
     let journal = SqliteJournal::open(&data_dir.join("journal.db"), store::Settings { sync, ..store::Settings::default() });
-    journal.map(Arc::new).map_err(|error| Failure::usage(error.to_string()))
+    journal.map(Arc::new).map_err(|error| {
+        Failure::usage(error.to_string())
+            .mend("free space on its disk or mend its permissions, or set node.data_dir (AMP_NODE__DATA_DIR) to another folder")
+    })
 }
 
 fn open_sandbox(config: &Config, data_dir: &std::path::Path) -> Result<Sandbox, Failure> {
