@@ -204,7 +204,8 @@ fn cancel_ends_a_job() {
     lab.invoke("long", "test.mischief", json!({"do": "sleep", "n": 40_000}));
     lab.event(OWNER, "long", "started");
     let output = run(&mut client(&lab, &["cancel", "long", "--as", OWNER]));
-    assert_eq!(code(&output), 0, "{}{}", text(&output.stdout), text(&output.stderr));
+    let seen = (lab.event_types("long"), lab.results(OWNER, "long"));
+    assert_eq!(code(&output), 0, "{}{} while the mesh saw {seen:?}", text(&output.stdout), text(&output.stderr));
     assert_eq!(lab.result("long")["type"], "cancelled");
     // Another cancel is answered with silence on the wire (S1-69); the command still says how the job ended.
     let again = run(&mut client(&lab, &["cancel", "long", "--as", OWNER, "--json"]));

@@ -18,7 +18,7 @@ use crate::{Ended, logging, say};
 /// How long the registry is read for agents.
 const REGISTRY_WAIT: Duration = Duration::from_secs(3);
 
-/// How long silence after another cancel of a cancelled job is listened to.
+/// How long silence is listened to before the result that stood there before is looked at.
 const SILENCE_WAIT: Duration = Duration::from_secs(2);
 
 /// Cancels and waits.
@@ -41,15 +41,15 @@ pub(crate) fn cancel(args: cli::Cancel) -> Ended {
         }
         let mut refused = 0;
         loop {
-            // A job that has ended cancelled answers another cancel with silence; its result stands there already.
-            let before = requester.stood_before().filter(|seen| seen.reserved() == Some(Reserved::Cancelled));
-            let wait = if before.is_some() { until.min(Instant::now() + SILENCE_WAIT) } else { until };
-            let heard = match (requester.hear(wait).await, before) {
-                (Err(RequesterError::NoAnswer { .. }), Some(seen)) => {
+            let heard = match requester.hear(until.min(Instant::now() + SILENCE_WAIT)).await {
+                Err(RequesterError::NoAnswer { .. }) if Instant::now() < until => {
+                    // A job that had ended cancelled answers another cancel with silence; its result stands there already.
+                    let before = requester.stood_before().filter(|seen| seen.reserved() == Some(Reserved::Cancelled));
+                    let Some(seen) = before else { continue };
                     say::note("the job had ended cancelled before");
                     Heard::Result(seen)
                 }
-                (heard, _) => heard.map_err(failure_of)?,
+                heard => heard.map_err(failure_of)?,
             };
             match heard {
                 Heard::Result(seen) if seen.reserved() == Some(Reserved::Duplicate) => {}
