@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 fn main() -> std::io::Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../catalogs/demo").canonicalize()?;
+    // Asked when it runs: a script that was built in another checkout must not look there.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").ok_or_else(|| std::io::Error::other("CARGO_MANIFEST_DIR is not set"))?;
+    let folder = Path::new(&here).join("../../catalogs/demo").canonicalize()?;
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut names: Vec<String> = std::fs::read_dir(&folder)?
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())

@@ -92,11 +92,6 @@ impl Engine {
         (running, waiting, self.core.table.len())
     }
 
-    /// New limits for jobs that come from now on.
-    pub fn set_places(&self, places: crate::PlaceLimits) {
-        self.core.turnstile.set_limits(places);
-    }
-
     /// Sets every unfinished job of the journal on its way again (G1-24). Returns how many.
     pub async fn recover(&self) -> Result<usize, StoreError> {
         let mut found = 0;

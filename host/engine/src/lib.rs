@@ -28,4 +28,3 @@ pub use crate::engine::{Engine, Ports, StopReport};
 pub use crate::journey::ATTEMPTS_MAX;
 pub use crate::live::PROGRESS_EVENTS_MAX;
 pub use crate::places::{LIVE_RESERVE_PER_DEPTH, PlaceLimits};
-pub use crate::redact::SECRET_BYTES_MIN;

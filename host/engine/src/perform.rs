@@ -43,10 +43,7 @@ pub(crate) async fn perform(journey: &Journey, attempt: u32) -> Finish {
 
     let prepared = tokio::select! {
         biased;
-        () = journey.live.cancel.cancelled() => return Finish::Cancelled(receipt(Usage::default())),
-        () = journey.core.halted.cancelled() => return Finish::Interrupted(receipt(Usage::default())),
-        () = tokio::time::sleep_until(deadline) =>
-            return Finish::With(past_deadline(&entry.limits), receipt(Usage::default())),
+        cut = cut_short(journey, deadline) => return cut.finish(journey, receipt(Usage::default())),
         prepared = prepare(journey) => prepared,
     };
     let prepared = match prepared {
@@ -64,14 +61,38 @@ pub(crate) async fn perform(journey: &Journey, attempt: u32) -> Finish {
         metrics::counter!("amp_engine_no_place_total").increment(1);
         tokio::select! {
             biased;
-            () = journey.live.cancel.cancelled() => return Finish::Cancelled(receipt(ran.usage)),
-            () = journey.core.halted.cancelled() => return Finish::Interrupted(receipt(ran.usage)),
-            () = tokio::time::sleep_until(deadline) =>
-                return Finish::With(past_deadline(&entry.limits), receipt(ran.usage)),
+            cut = cut_short(journey, deadline) => return cut.finish(journey, receipt(ran.usage)),
             () = tokio::time::sleep(NO_PLACE_WAIT) => {}
         }
     };
     finish(journey, ran.end, receipt(ran.usage), &prepared.redactor)
+}
+
+/// What ends a run from outside while no guest runs.
+enum Cut {
+    Cancelled,
+    Halted,
+    Late,
+}
+
+/// Waits for it: a cancel wins over the stop of the node, and that over the deadline.
+async fn cut_short(journey: &Journey, deadline: Instant) -> Cut {
+    tokio::select! {
+        biased;
+        () = journey.live.cancel.cancelled() => Cut::Cancelled,
+        () = journey.core.halted.cancelled() => Cut::Halted,
+        () = tokio::time::sleep_until(deadline) => Cut::Late,
+    }
+}
+
+impl Cut {
+    fn finish(self, journey: &Journey, usage: Usage) -> Finish {
+        match self {
+            Self::Cancelled => Finish::Cancelled(usage),
+            Self::Halted => Finish::Interrupted(usage),
+            Self::Late => Finish::With(past_deadline(&journey.capability.entry.limits), usage),
+        }
+    }
 }
 
 fn work_order(journey: &Journey, prepared: &Prepared, attempt: u32, deadline: Instant) -> Work {

@@ -102,11 +102,6 @@ impl Places {
         self.waiting
     }
 
-    /// New limits for those who come from now on.
-    pub(crate) fn set_limits(&mut self, limits: PlaceLimits) {
-        self.limits = limits;
-    }
-
     fn has_room(&self, want: &Want) -> bool {
         let reserve = LIVE_RESERVE_PER_DEPTH.saturating_mul(self.limits.max_depth.saturating_sub(want.depth));
         let live_max = self.limits.max_live.saturating_sub(reserve).max(1);

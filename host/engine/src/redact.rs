@@ -11,12 +11,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use job::json::JsonText;
 use job::outcome::Redacted;
-use job::variables::Value;
+use job::variables::{SECRET_BYTES_MIN, Value};
 
 use crate::views::View;
-
-/// Shortest value that is taken for a secret, in bytes (G1-44): a shorter one would mask ordinary words.
-pub const SECRET_BYTES_MIN: usize = 8;
 
 /// Masks the secrets that were resolved for one job.
 #[derive(Default)]

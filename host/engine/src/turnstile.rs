@@ -83,15 +83,6 @@ impl Turnstile {
         let inner = self.lock();
         (inner.places.running(), inner.places.waiting())
     }
-
-    /// New limits for those who come from now on.
-    pub(crate) fn set_limits(&self, limits: PlaceLimits) {
-        let mut inner = self.lock();
-        inner.places.set_limits(limits);
-        let refused = self.hand_out(&mut inner);
-        drop(inner);
-        drop(refused);
-    }
 }
 
 impl Wait {

@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use crate::BoxFuture;
 
+/// Shortest value that is treated as a secret, in bytes (G1-44): masking a shorter one would mask ordinary words.
+pub const SECRET_BYTES_MIN: usize = 8;
+
 /// Where a value came from, in the order of lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use catalog::template::{RenderError, Text, Values};
 use job::BoxFuture;
-use job::variables::{LookupError, Source, Value, Variables};
+use job::variables::{LookupError, SECRET_BYTES_MIN, Source, Value, Variables};
 
 use crate::config::Config;
 
@@ -20,8 +20,6 @@ pub type Environ = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 const SECRET_WORDS: [&str; 4] = ["SECRET", "TOKEN", "KEY", "PASS"];
 /// Names of our own overrides; they are no variables unless listed.
 const OWN_PREFIX: &str = "AMP_";
-/// Shortest value that is treated as a secret, in bytes: masking shorter ones would mask half of every text.
-const SECRET_BYTES_MIN: usize = 8;
 
 /// The environment of this process.
 pub fn process_environ() -> Environ {

@@ -13,6 +13,7 @@ use supply::{Config, Inputs};
 use crate::cli;
 use crate::commands::invoke::{Ask, ask, fresh_id, show};
 use crate::commands::run::{block, demo_folder, runtime};
+use crate::commands::source;
 use crate::exit::{Exit, Failure};
 use crate::say::{self, Paint, paint};
 use crate::start::Node;
@@ -32,7 +33,7 @@ pub(crate) fn demo(args: cli::Demo) -> Ended {
     let folder = demo_folder(&mut kept)?;
     let data = tempfile::TempDir::with_prefix("amp-node-data-")
         .map_err(|error| Failure::failed(format!("a folder for the demo's data cannot be made: {error}")))?;
-    let environment = environment(data.path())?;
+    let environment = demo_environment(data.path())?;
     let config = Config::resolve(&Inputs { file: None, catalog: Some(folder), no_agent: false, environment })
         .map_err(|error| Failure::usage(error.to_string()))?;
     let keep = args.keep || (std::io::stdout().is_terminal() && !args.json);
@@ -55,9 +56,8 @@ pub(crate) fn demo(args: cli::Demo) -> Ended {
 }
 
 /// The environment with what a demo needs where it says nothing: data that goes with the demo, and ports that are free.
-fn environment(data: &std::path::Path) -> Result<Vec<(String, String)>, Failure> {
-    let mut environment: Vec<(String, String)> =
-        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect();
+fn demo_environment(data: &std::path::Path) -> Result<Vec<(String, String)>, Failure> {
+    let mut environment = source::environment();
     let mut default = |name: &str, value: String| {
         if !environment.iter().any(|(known, _)| known == name) {
             environment.push((name.to_owned(), value));

@@ -47,9 +47,12 @@ pub(crate) fn inputs_of(source: &Source, catalog: Option<PathBuf>) -> Result<Inp
             Some((path, text))
         }
     };
-    // Names and values that are not UTF-8 are nobody's configuration.
-    let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    Ok(Inputs { file, catalog, no_agent: false, environment: environment.collect() })
+    Ok(Inputs { file, catalog, no_agent: false, environment: environment() })
+}
+
+/// The environment of this process. Names and values that are not UTF-8 are nobody's configuration.
+pub(crate) fn environment() -> Vec<(String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
 }
 
 /// The text of a file, or as much as shows that it is too long: some files never end.
