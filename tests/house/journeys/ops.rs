@@ -93,6 +93,8 @@ fn an_open_ops_door_needs_a_token() {
 #[test]
 fn the_start_says_what_runs_where() {
     let mut lab = Lab::start();
+    // Ready may be seen a moment before the block's last row is written.
+    lab.node().wait_log("  secrets ");
     let log = lab.node().log();
     for part in [lab.broker.port().to_string(), lab.config.ops().to_string(), "data".into(), "2".into()] {
         assert!(log.contains(&part), "{part} is not in the start-up block:\n{log}");
