@@ -54,7 +54,7 @@ fn a_command_with_the_retain_flag_never_runs() {
     bench.deliver(&invoke("fresh", &json!({"do": "work", "n": 1})), false, false);
     bench.stub.nth(0, "the fresh job's result", |published| is(published, "fresh", "result"));
     assert!(bench.stub.published().iter().all(|published| !published.topic.contains("/old/")));
-    assert!(bench.node.log().contains("retained_command"), "{}", bench.node.log());
+    bench.node.wait_log("retained_command");
     bench.node.assert_alive();
 }
 
