@@ -49,6 +49,8 @@ pub struct Entry {
     pub executor_place: Place,
     /// Content hash, `sha256:` and hex, over the entry's text and what the deployment adds to it: equal hash, equal entry.
     pub hash: Arc<str>,
+    /// Hash of the entry's text alone, to find it again at a reload.
+    pub(crate) text_hash: [u8; 32],
     /// Every variable of the prompt and of the grants, each once, in the order of first use.
     pub(crate) variables: Arc<[String]>,
     /// The compiled schema of a strict entry.

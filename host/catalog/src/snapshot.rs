@@ -16,7 +16,7 @@ use crate::fault::Fault;
 /// An entry with the guest that runs it.
 pub struct Capability {
     /// The entry.
-    pub entry: Entry,
+    pub entry: Arc<Entry>,
     /// Its guest, ready to run.
     pub guest: Arc<dyn Guest>,
 }
@@ -63,7 +63,7 @@ impl Snapshot {
     /// The profile's view, in name order, so that equal catalogs give equal bytes.
     pub fn offers(&self) -> impl Iterator<Item = Offer> + '_ {
         self.entries.values().map(|capability| {
-            let Entry { service, description, request_schema, .. } = &capability.entry;
+            let Entry { service, description, request_schema, .. } = &*capability.entry;
             Offer { service: service.clone(), description: description.clone(), request_schema: request_schema.clone() }
         })
     }

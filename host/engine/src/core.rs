@@ -46,7 +46,8 @@ pub struct Settings {
 /// The engine's shared part.
 pub(crate) struct Core {
     pub(crate) settings: Settings,
-    pub(crate) agents: HashMap<AgentId, ArcSwap<Snapshot>>,
+    /// The catalog of each agent. Both the map and its catalogs are swapped whole.
+    agents: ArcSwap<HashMap<AgentId, Arc<Snapshot>>>,
     pub(crate) store: Arc<dyn JobStore>,
     pub(crate) variables: Arc<dyn Variables>,
     pub(crate) voice: Arc<Voice>,
@@ -67,10 +68,10 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(settings: Settings, ports: crate::engine::Ports, agents: Vec<Arc<Snapshot>>) -> Self {
-        let agents = agents.into_iter().map(|snapshot| (snapshot.agent.clone(), ArcSwap::new(snapshot))).collect();
+        let agents: HashMap<_, _> = agents.into_iter().map(|snapshot| (snapshot.agent.clone(), snapshot)).collect();
         Self {
             settings,
-            agents,
+            agents: ArcSwap::from_pointee(agents),
             voice: Arc::new(Voice::new(ports.clock, ports.courier, ports.store.clone())),
             store: ports.store,
             variables: ports.variables,
@@ -85,6 +86,26 @@ impl Core {
             board: ports.board,
             journal_failed: AtomicBool::new(false),
         }
+    }
+
+    /// The catalog of an agent as it is now.
+    pub(crate) fn snapshot(&self, agent: &AgentId) -> Option<Arc<Snapshot>> {
+        self.agents.load().get(agent).cloned()
+    }
+
+    /// The agents of now.
+    pub(crate) fn agents(&self) -> Vec<AgentId> {
+        self.agents.load().keys().cloned().collect()
+    }
+
+    /// Swaps the catalog of an agent, or adds the agent. False: it is new.
+    pub(crate) fn publish(&self, snapshot: &Arc<Snapshot>) -> bool {
+        let before = self.agents.rcu(|agents| {
+            let mut agents = HashMap::clone(agents);
+            agents.insert(snapshot.agent.clone(), snapshot.clone());
+            agents
+        });
+        before.contains_key(&snapshot.agent)
     }
 
     pub(crate) fn now(&self) -> Timestamp {

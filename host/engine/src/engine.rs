@@ -28,6 +28,7 @@ use crate::core::{Core, Settings};
 use crate::journey::{ATTEMPTS_MAX, Admission, Journey};
 use crate::live::Live;
 use crate::ordered::Ordered;
+use crate::places::PlaceLimits;
 use crate::turnstile::Pass;
 
 /// What the engine works with.
@@ -74,16 +75,26 @@ impl Engine {
         Arc::new(Ordered { core: self.core.clone() })
     }
 
-    /// Swaps the catalog of an agent; running jobs keep what they started with.
-    pub fn publish(&self, snapshot: Arc<Snapshot>) {
-        if let Some(slot) = self.core.agents.get(&snapshot.agent) {
-            slot.store(snapshot);
-        }
+    /// Swaps the catalog of an agent; jobs that are accepted keep what they were accepted for (G1-36).
+    pub fn publish(&self, snapshot: &Arc<Snapshot>) {
+        self.core.publish(snapshot);
+    }
+
+    /// Adds an agent, and sets every unfinished job that the journal holds of it on its way again. Call it before the agent's
+    /// door opens. Returns how many jobs there were.
+    pub async fn add(&self, snapshot: &Arc<Snapshot>) -> Result<usize, StoreError> {
+        self.core.publish(snapshot);
+        self.recover_agent(&snapshot.agent).await
+    }
+
+    /// Changes how many jobs may run and wait. Jobs that run go on, even above the new number (`[limits]`, DESIGN section 4).
+    pub fn set_places(&self, limits: PlaceLimits) {
+        self.core.turnstile.set_limits(limits);
     }
 
     /// The catalog of an agent as it is now.
     pub fn snapshot(&self, agent: &AgentId) -> Option<Arc<Snapshot>> {
-        self.core.agents.get(agent).map(|slot| slot.load_full())
+        self.core.snapshot(agent)
     }
 
     /// Jobs with a place, jobs that wait, and all that live.
@@ -95,12 +106,18 @@ impl Engine {
     /// Sets every unfinished job of the journal on its way again (G1-24). Returns how many.
     pub async fn recover(&self) -> Result<usize, StoreError> {
         let mut found = 0;
-        for (agent, slot) in &self.core.agents {
-            let snapshot = slot.load_full();
-            for unfinished in self.core.store.unfinished(agent.clone()).await? {
-                found += 1;
-                self.resume(unfinished, &snapshot).await?;
-            }
+        for agent in self.core.agents() {
+            found += self.recover_agent(&agent).await?;
+        }
+        Ok(found)
+    }
+
+    async fn recover_agent(&self, agent: &AgentId) -> Result<usize, StoreError> {
+        let Some(snapshot) = self.core.snapshot(agent) else { return Ok(0) };
+        let unfinished = self.core.store.unfinished(agent.clone()).await?;
+        let found = unfinished.len();
+        for job in unfinished {
+            self.resume(job, &snapshot).await?;
         }
         Ok(found)
     }
@@ -230,8 +247,8 @@ impl Jobs for Engine {
         if self.core.stopping.is_cancelled() {
             return std::future::ready(Err(Unavailable::Stopping)).boxed();
         }
-        let checked = match self.core.agents.get(&submission.key.agent) {
-            Some(slot) => admit::check(&submission, &slot.load(), self.core.settings.places.max_depth),
+        let checked = match self.core.snapshot(&submission.key.agent) {
+            Some(snapshot) => admit::check(&submission, &snapshot, self.core.settings.places.max_depth),
             None => Err(admit::no_agent(&submission.key.agent)),
         };
         match checked {

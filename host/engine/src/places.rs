@@ -92,6 +92,11 @@ impl Places {
         }
     }
 
+    /// From now on these limits hold; places that are taken stay taken.
+    pub(crate) fn set_limits(&mut self, limits: PlaceLimits) {
+        self.limits = limits;
+    }
+
     /// Jobs with a place.
     pub(crate) fn running(&self) -> u32 {
         self.running

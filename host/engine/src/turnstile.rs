@@ -78,6 +78,15 @@ impl Turnstile {
         refused
     }
 
+    /// Changes the limits; whoever may run by the new ones gets a place.
+    pub(crate) fn set_limits(&self, limits: PlaceLimits) {
+        let mut inner = self.lock();
+        inner.places.set_limits(limits);
+        let refused = self.hand_out(&mut inner);
+        drop(inner);
+        drop(refused);
+    }
+
     /// Jobs with a place, and jobs that wait.
     pub(crate) fn counts(&self) -> (u32, u32) {
         let inner = self.lock();

@@ -7,6 +7,7 @@ mod clock;
 mod commands;
 mod exit;
 mod logging;
+mod reload;
 mod say;
 mod shipped;
 mod start;

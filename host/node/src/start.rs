@@ -19,18 +19,18 @@ use job::clock::Clock;
 use job::executor::{Executor, SandboxSettings};
 use job::ids::AgentId;
 use job::jobs::Jobs;
-use job::status::{Board, Condition, Severity};
+use job::status::Board;
 use job::store::{JobStore, Outbox};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use sandbox::Sandbox;
 use store::SqliteJournal;
 use supply::config::{Broker, SyncMode};
-use supply::{Config, Deployment};
-use wire::mqtt::registry::{Advertised, OwnerPolicy, Profile};
+use supply::{Config, Deployment, Inputs, Larder};
 use wire::mqtt::topics::Root;
 
 use crate::clock::SystemClock;
 use crate::exit::Failure;
+use crate::reload::{self, Rooms};
 use crate::shipped;
 
 /// Time between two rounds of the housekeeper, which forgets finished jobs.
@@ -51,10 +51,12 @@ pub(crate) struct Node {
     pub(crate) engine: Engine,
     pub(crate) recovered: usize,
     store: Arc<dyn JobStore>,
-    mesh: Mesh,
+    mesh: Arc<Mesh>,
     ops: Option<Ops>,
     broker: Option<EmbeddedBroker>,
     housekeeper: tokio::task::JoinHandle<()>,
+    /// Reads catalogs and settings again while the node runs.
+    reloader: tokio::task::JoinHandle<()>,
     /// Guests run here.
     _guests: GuestThreads,
 }
@@ -82,7 +84,7 @@ impl Drop for GuestThreads {
 
 impl Node {
     /// Opens everything. With `retire`, what the journal holds ends with reason shutdown instead of running.
-    pub(crate) async fn start(config: Config, retire: bool) -> Result<Self, Failure> {
+    pub(crate) async fn start(inputs: Inputs, config: Config, retire: bool) -> Result<Self, Failure> {
         let data_dir = data_dir(&config)?;
         let board = Board::default();
         let metrics = PrometheusBuilder::new()
@@ -93,18 +95,19 @@ impl Node {
         let journal = open_journal(&config, &data_dir)?;
         let (guests, workers) = GuestThreads::start()?;
         let sandbox = open_sandbox(&config, &data_dir)?;
-        let snapshots = load_catalogs(&config, &sandbox, &board).await?;
+        let larder = open_larder(inputs, &config, &sandbox, &board).await?;
+        let snapshots: Vec<Arc<Snapshot>> = larder.snapshots().cloned().collect();
         let deployment = Arc::new(Deployment::new(&config, supply::process_environ()));
 
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let settings = mesh_settings(&config, &deployment).await?;
-        let profiles = snapshots.iter().map(|snapshot| profile(&config, snapshot)).collect();
-        let mut mesh = Mesh::new(settings, profiles, clock.clone(), board.clone());
+        let profiles = snapshots.iter().map(|snapshot| reload::profile(&config, snapshot)).collect();
+        let mesh = Arc::new(Mesh::new(settings, profiles, clock.clone(), board.clone()));
         let store: Arc<dyn JobStore> = journal.clone();
         let ports = Ports {
             store: store.clone(),
             courier: mesh.courier(),
-            variables: deployment,
+            variables: deployment.clone(),
             clock: clock.clone(),
             board: board.clone(),
             workers,
@@ -124,8 +127,10 @@ impl Node {
         let jobs: Arc<dyn Jobs> = Arc::new(engine.clone());
         let outbox: Arc<dyn Outbox> = journal;
         mesh.start(&jobs, &outbox);
+        let rooms = Rooms { engine: engine.clone(), mesh: mesh.clone(), deployment, board: board.clone() };
+        let reloader = tokio::spawn(reload::keep_fresh(larder, rooms, config.clone()));
         let housekeeper = tokio::spawn(housekeeping(config.clone(), engine.clone(), store.clone(), clock, sandbox));
-        Ok(Self { config, data_dir, engine, recovered, store, mesh, ops, broker, housekeeper, _guests: guests })
+        Ok(Self { config, data_dir, engine, recovered, store, mesh, ops, broker, housekeeper, reloader, _guests: guests })
     }
 
     /// Waits until every agent is connected, or for `patience`.
@@ -156,6 +161,7 @@ impl Node {
     pub(crate) async fn stop(mut self) -> HashMap<AgentId, doors::mqtt::mesh::Closed> {
         let grace = self.config.node.grace;
         tracing::info!(grace_s = grace.as_secs_f64(), "stopping: taking no more work, waiting for running jobs");
+        self.reloader.abort();
         self.mesh.drain();
         let report = self.engine.stop(grace).await;
         if !report.in_time {
@@ -208,52 +214,36 @@ fn open_sandbox(config: &Config, data_dir: &std::path::Path) -> Result<Sandbox, 
     Sandbox::new(&settings).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Loads every agent's catalog. Bad entries degrade health and are named in the log; a folder that cannot be read ends the
+/// Reads every agent's catalog. Bad entries degrade health and are named in the log; a folder that cannot be read ends the
 /// start, since the node would do nothing.
-async fn load_catalogs(config: &Config, executor: &dyn Executor, board: &Board) -> Result<Vec<Arc<Snapshot>>, Failure> {
-    let mut snapshots = Vec::new();
-    for agent in &config.agents {
-        let snapshot = supply::load_agent(agent, &config.limits, &shipped::builtins(), executor)
-            .await
-            .map_err(|error| Failure::usage(error.to_string()))?;
-        for (nth, fault) in snapshot.faults.iter().enumerate() {
-            tracing::error!(agent = %agent.id, "{fault}");
-            let what = format!("{}: {}", fault.place, fault.what);
-            let condition = Condition { severity: Severity::Degraded, what, mend: fault.mend.clone() };
-            board.raise(&format!("catalog.{}.{nth}", agent.id), condition);
+async fn open_larder(inputs: Inputs, config: &Config, sandbox: &Sandbox, board: &Board) -> Result<Larder, Failure> {
+    let executor: Arc<dyn Executor> = Arc::new(sandbox.clone());
+    let larder = Larder::open(inputs, config.clone(), &shipped::builtins(), executor)
+        .await
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    for snapshot in larder.snapshots() {
+        for fault in &snapshot.faults {
+            tracing::error!(agent = %snapshot.agent, "{fault}");
         }
-        snapshots.push(Arc::new(snapshot));
+        reload::show_faults(board, snapshot);
     }
-    Ok(snapshots)
+    Ok(larder)
 }
 
-fn profile(config: &Config, snapshot: &Snapshot) -> Profile {
-    let display_name = config.agents.iter().find(|agent| agent.id == snapshot.agent).map(|agent| agent.display_name.clone());
-    let capabilities = snapshot
-        .offers()
-        .map(|offer| Advertised {
-            service: offer.service.to_string(),
-            description: offer.description.to_string(),
-            request_schema: Some(offer.request_schema),
-        })
-        .collect();
-    Profile {
-        agent: snapshot.agent.clone(),
-        display_name: display_name.unwrap_or_else(|| snapshot.agent.to_string()),
-        capabilities,
-        owner_policy: OwnerPolicy { required: true, verified: false },
+/// How many jobs may be where.
+pub(crate) fn places_of(config: &Config) -> PlaceLimits {
+    PlaceLimits {
+        max_running: config.limits.max_running,
+        max_live: config.limits.max_live,
+        max_queued: config.limits.max_queued,
+        max_depth: config.mesh.max_depth,
     }
 }
 
 fn engine_settings(config: &Config) -> Settings {
     let ms = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
     Settings {
-        places: PlaceLimits {
-            max_running: config.limits.max_running,
-            max_live: config.limits.max_live,
-            max_queued: config.limits.max_queued,
-            max_depth: config.mesh.max_depth,
-        },
+        places: places_of(config),
         memory: Memory { remember_ms: ms(config.journal.remember), resend_window_ms: ms(config.mesh.resend_window) },
         sync_full: config.journal.sync == SyncMode::Full,
     }

@@ -6,14 +6,54 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use cap_std::ambient_authority;
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, Metadata, MetadataExt};
 
 /// Most catalog files of a folder.
 pub const FILES_MAX: usize = 20_000;
 /// Largest `.wasm`, in bytes.
 pub const WASM_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// How long ago a file must have changed before its stamp is believed, in nanoseconds: within one tick of a coarse file clock two
+/// writes may leave the same times.
+const STAMP_AGE_NS: i128 = 2_000_000_000;
+
+/// Which file it was and when it was written: while it is the same, so are the bytes. Times alone would not do, since tools set
+/// them back; nobody can set the time of the last change of an inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified_ns: i128,
+    changed_ns: i128,
+}
+
+impl Stamp {
+    /// The stamp of a file, unless it has changed so lately that a later write may leave the same one.
+    fn of(metadata: &Metadata) -> Option<Self> {
+        let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        let stamp = Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified_ns: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+            changed_ns: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok().and_then(|now| i128::try_from(now.as_nanos()).ok())?;
+        (now - stamp.changed_ns > STAMP_AGE_NS).then_some(stamp)
+    }
+}
+
+/// A file as it was read: its bytes, none when its stamp is the one known already.
+pub struct Fresh {
+    /// The bytes, none when they are as before.
+    pub bytes: Option<Arc<[u8]>>,
+    /// The stamp to know it by; none when it changed too lately to be known by one.
+    pub stamp: Option<Stamp>,
+}
 
 /// Why a folder or a file in it cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -85,13 +125,27 @@ impl Folder {
         Ok(names)
     }
 
+    /// Which folder it is, wherever its path leads later.
+    pub fn identity(&self) -> Option<(u64, u64)> {
+        self.dir.dir_metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
+    }
+
     /// Reads a file of the folder of at most `max` bytes.
     pub fn read(&self, name: &str, max: u64) -> Result<Arc<[u8]>, FolderError> {
+        Ok(self.reread(name, max, None)?.bytes.unwrap_or_default())
+    }
+
+    /// Reads a file of at most `max` bytes, unless it is the one that is known by this stamp.
+    pub fn reread(&self, name: &str, max: u64, known: Option<&Stamp>) -> Result<Fresh, FolderError> {
         let fail = |error: io::Error| self.unreadable(name, &error);
         // A pipe would make us wait for its writer, so the kind is looked at before the file is opened.
         let metadata = self.dir.metadata(name).map_err(fail)?;
         if !metadata.is_file() {
             return Err(FolderError::new(format!("{name} is no file"), "put a file of this name into the catalog folder"));
+        }
+        let stamp = Stamp::of(&metadata);
+        if stamp.is_some() && stamp.as_ref() == known {
+            return Ok(Fresh { bytes: None, stamp });
         }
         let mut bytes = Vec::new();
         let file = self.dir.open(name).map_err(fail)?;
@@ -99,7 +153,7 @@ impl Folder {
         if bytes.len() as u64 > max {
             return Err(FolderError::new(format!("{name} is larger than the limit of {max} bytes"), "make it smaller"));
         }
-        Ok(bytes.into())
+        Ok(Fresh { bytes: Some(bytes.into()), stamp })
     }
 
     fn unreadable(&self, name: &str, error: &io::Error) -> FolderError {

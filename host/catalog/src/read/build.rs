@@ -9,6 +9,7 @@ use job::json::JsonText;
 use sha2::{Digest, Sha256};
 
 use super::fields::DESCRIPTION_BYTES_MAX;
+use super::known::text_hash;
 use super::raw::{Lines, Raw};
 use crate::entry::{Entry, ExecutorRef, Grants};
 use crate::fault::{Fault, Place};
@@ -204,6 +205,7 @@ impl<'b, 't> Builder<'b, 't> {
             place,
             executor_place,
             hash: self.hash(raw.text(), limits, &grants),
+            text_hash: text_hash(raw.text()),
             template,
             executor,
             grants,

@@ -4,12 +4,12 @@
 
 mod build;
 mod fields;
+mod known;
 mod raw;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use job::json::JsonText;
@@ -18,6 +18,7 @@ use crate::entry::Entry;
 use crate::fault::{Fault, Place};
 use crate::limits::Rules;
 use build::Builder;
+pub use known::Known;
 use raw::{Raw, Shape};
 
 /// Longest catalog file, in bytes.
@@ -33,7 +34,7 @@ pub struct Reading {
     /// The file.
     pub file: Arc<str>,
     /// Its good entries, in the order they stand.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<Arc<Entry>>,
     /// What is wrong with the others, or with the file.
     pub faults: Vec<Fault>,
     /// Whether the file as a whole could not be read: then its reader keeps all its last good entries, otherwise only those of
@@ -58,6 +59,12 @@ impl Reading {
 
 /// Reads the text of one catalog file: an entry, an array of entries, or `{"capabilities": […]}`. One bad entry spoils no other.
 pub fn read_file(file: &str, text: &[u8], rules: &Rules) -> Reading {
+    reread_file(file, text, rules, &Known::default())
+}
+
+/// Reads the text of a catalog file, taking over what is known already: an entry whose text and rules are the same keeps its
+/// compiled form, wherever it stands now.
+pub fn reread_file(file: &str, text: &[u8], rules: &Rules, known: &Known<'_>) -> Reading {
     if text.len() > FILE_BYTES_MAX {
         let what = format!("the file is {} bytes long, the limit is {FILE_BYTES_MAX}", text.len());
         return Reading::failed(file, what, "spread its entries over several files");
@@ -80,8 +87,12 @@ pub fn read_file(file: &str, text: &[u8], rules: &Rules) -> Reading {
     let mut reading = Reading { file: file.clone(), entries: Vec::new(), faults: Vec::new(), whole: false };
     let mut lines = raw::Lines::new(text.as_str());
     for entry in entries {
+        if let Some(entry) = known.take_over(entry.text(), &file, || lines.at(entry.offset())) {
+            reading.entries.push(entry);
+            continue;
+        }
         match Builder::new(&file, &mut lines, rules).build(entry) {
-            Ok(entry) => reading.entries.push(entry),
+            Ok(entry) => reading.entries.push(Arc::new(entry)),
             Err(faults) => reading.faults.extend(faults),
         }
     }
@@ -98,35 +109,4 @@ fn plain(what: String) -> String {
         return "a line break or another control character stands inside a text".into();
     }
     what
-}
-
-/// Joins the entries of several files, in the order given. A service that stands twice: the first stays, the other becomes a
-/// fault that names both places (G1-55).
-pub fn unite(readings: Vec<Reading>) -> (Vec<Entry>, Vec<Fault>) {
-    let mut entries: Vec<Entry> = Vec::new();
-    let mut faults = Vec::new();
-    let mut places: BTreeMap<Arc<str>, Place> = BTreeMap::new();
-    for reading in readings {
-        faults.extend(reading.faults);
-        for entry in reading.entries {
-            if let Some(first) = places.get(&entry.service) {
-                let what = format!("the service stands at {first} already, and that one stays");
-                faults.push(refusal(entry, what, "rename one of them or take it out"));
-            } else if entries.len() >= ENTRIES_MAX {
-                faults.push(refusal(
-                    entry,
-                    format!("an agent has at most {ENTRIES_MAX} entries"),
-                    "give the others to a second agent",
-                ));
-            } else {
-                places.insert(entry.service.clone(), entry.place.clone());
-                entries.push(entry);
-            }
-        }
-    }
-    (entries, faults)
-}
-
-fn refusal(entry: Entry, what: String, mend: &str) -> Fault {
-    Fault { place: entry.place, service: Some(entry.service), field: None, what, mend: mend.to_owned() }
 }

@@ -149,22 +149,6 @@ fn a_broken_file_fails_as_a_whole() {
     assert!(read_file("c.json", &vec![b' '; FILE_BYTES_MAX + 1], &rules()).whole);
 }
 
-/// G1-55: the same service twice: the first stays, the other is refused naming both places.
-#[test]
-fn a_service_stands_once() {
-    let again = format!("\n{SAMPLE}");
-    let readings = vec![read(SAMPLE), read_file("d.json", again.as_bytes(), &rules())];
-    let (entries, faults) = unite(readings);
-    assert_eq!(entries.len(), 1);
-    assert_eq!(&*entries[0].place.file, "c.json");
-    assert_eq!(faults.len(), 1);
-    assert!(
-        faults[0].to_string().starts_with("d.json:2:1: schema.review: the service stands at c.json:1:1 already"),
-        "{}",
-        faults[0]
-    );
-}
-
 /// G1-56: with neither an executor nor a default one, the entry is left out and named.
 #[test]
 fn an_entry_needs_something_to_run_it() {
@@ -209,7 +193,25 @@ fn ten_thousand_entries_are_read() {
     let reading = read(&format!("[{}]", entries.join(",\n")));
     assert_eq!((reading.entries.len(), reading.faults.len()), (10_000, 0));
     assert_eq!(reading.entries[9_999].place.line, 9_999 * 4 + 1);
-    let (entries, faults) = unite(vec![reading]);
-    assert_eq!((entries.len(), faults.len()), (10_000, 0));
-    assert_eq!(Snapshot::empty(job::ids::AgentId::parse("a").expect("an id")).offers().count(), 0);
+    let live = Snapshot::empty(job::ids::AgentId::parse("a").expect("an id"));
+    let merged = crate::merge(&live, &[Arc::new(reading)]);
+    assert_eq!((merged.entries.len(), merged.faults.len()), (10_000, 0));
+    assert_eq!(live.offers().count(), 0);
+}
+
+/// At a reload an entry whose text is the same keeps its compiled form and gets its new place; any other is built anew.
+#[test]
+fn known_entries_are_taken_over() {
+    let executor = SAMPLE.replacen('{', "{\"executor\":\n \"a.wasm\",", 1);
+    let before = read(&format!("[{executor},\n {}]", SAMPLE.replace("schema.review", "other")));
+    let known = Known::of(&before.entries);
+    let text = format!("[\n\n  {executor}, {}]", SAMPLE.replace("schema.review", "new"));
+    let after = reread_file("c.json", text.as_bytes(), &rules(), &known);
+    let anew = read(&text);
+    assert_eq!(after.entries.len(), 2);
+    for (entry, fresh) in after.entries.iter().zip(&anew.entries) {
+        assert_eq!((&entry.hash, &entry.place, &entry.executor_place), (&fresh.hash, &fresh.place, &fresh.executor_place));
+    }
+    assert_eq!(after.entries[0].template.identity(), before.entries[0].template.identity());
+    assert_ne!(after.entries[1].template.identity(), before.entries[1].template.identity());
 }

@@ -65,6 +65,12 @@ impl Template {
         render(&self.0.compiled, &templates, values, json::exact(args), json::exact(deps))
     }
 
+    /// Which compilation this is.
+    #[cfg(test)]
+    pub(crate) fn identity(&self) -> *const () {
+        Arc::as_ptr(&self.0).cast()
+    }
+
     /// Compiled values at hand.
     #[cfg(test)]
     pub(super) fn values_kept(&self) -> usize {

@@ -4,8 +4,8 @@
 //! dropped, progress first. It must not know topics or connections.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use job::courier::{Courier, Event, EventKind};
 use job::ids::{AgentId, JobKey};
@@ -235,13 +235,25 @@ pub(crate) fn route_key(row: &OutboxRow) -> &JobKey {
 /// The courier of all agents of one node: finds each agent's letter box.
 #[derive(Debug)]
 pub(crate) struct PostOffice {
-    pub(crate) boxes: HashMap<AgentId, Arc<Post>>,
-    pub(crate) root: Root,
+    /// Read for every row and event, written when an agent is added.
+    boxes: RwLock<HashMap<AgentId, Arc<Post>>>,
+    root: Root,
 }
 
 impl PostOffice {
-    fn post(&self, agent: &AgentId) -> Option<&Arc<Post>> {
-        let post = self.boxes.get(agent);
+    /// An office without boxes.
+    pub(crate) fn new(root: Root) -> Self {
+        Self { boxes: RwLock::default(), root }
+    }
+
+    /// Opens a box for an agent, unless it has one.
+    pub(crate) fn open(&self, agent: &AgentId, post: &Arc<Post>) {
+        let mut boxes = self.boxes.write().unwrap_or_else(PoisonError::into_inner);
+        boxes.entry(agent.clone()).or_insert_with(|| post.clone());
+    }
+
+    fn post(&self, agent: &AgentId) -> Option<Arc<Post>> {
+        let post = self.boxes.read().unwrap_or_else(PoisonError::into_inner).get(agent).cloned();
         if post.is_none() {
             // The agent was taken out of the configuration; its rows wait in the journal until it is back.
             tracing::debug!(%agent, "no door for this agent");

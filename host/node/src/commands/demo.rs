@@ -34,12 +34,12 @@ pub(crate) fn demo(args: cli::Demo) -> Ended {
     let data = tempfile::TempDir::with_prefix("amp-node-data-")
         .map_err(|error| Failure::failed(format!("a folder for the demo's data cannot be made: {error}")))?;
     let environment = demo_environment(data.path())?;
-    let config = Config::resolve(&Inputs { file: None, catalog: Some(folder), no_agent: false, environment })
-        .map_err(|error| Failure::usage(error.to_string()))?;
+    let inputs = Inputs { file: None, catalog: Some(folder), no_agent: false, environment };
+    let config = Config::resolve(&inputs).map_err(|error| Failure::usage(error.to_string()))?;
     let keep = args.keep || (std::io::stdout().is_terminal() && !args.json);
     runtime()?.block_on(async move {
         say::note("Starting a node with the demo catalog and a broker of its own; compiling its guests takes a moment.");
-        let node = Node::start(config, false).await?;
+        let node = Node::start(inputs, config, false).await?;
         block(&node);
         if !node.online(ONLINE_WAIT).await {
             let what = format!("the node did not reach its broker within {} s", ONLINE_WAIT.as_secs());

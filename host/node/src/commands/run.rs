@@ -6,10 +6,11 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use supply::{Config, Inputs};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli;
-use crate::commands::source::config_of;
+use crate::commands::source::inputs_of;
 use crate::exit::{Exit, Failure};
 use crate::start::Node;
 use crate::{Ended, logging, say, shipped};
@@ -27,9 +28,10 @@ pub(crate) fn run(args: cli::Run) -> Ended {
         None if args.source.config.is_none() && !std::path::Path::new("amp-node.toml").is_file() => Some(demo_folder(&mut demo)?),
         None => None,
     };
-    let config = config_of(&args.source, catalog)?;
+    let inputs = inputs_of(&args.source, catalog)?;
+    let config = Config::resolve(&inputs).map_err(|error| Failure::usage(error.to_string()))?;
     runtime()?.block_on(async move {
-        let ended = serve(config, args.retire, args.json).await;
+        let ended = serve(inputs, config, args.retire, args.json).await;
         drop(demo);
         ended
     })
@@ -56,12 +58,12 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .map_err(|error| Failure::failed(format!("the runtime cannot be started: {error}")))
 }
 
-async fn serve(config: supply::Config, retire: bool, json: bool) -> Ended {
+async fn serve(inputs: Inputs, config: Config, retire: bool, json: bool) -> Ended {
     let broken = |error: std::io::Error| Failure::failed(format!("signals cannot be received: {error}"));
     let mut terminate = signal(SignalKind::terminate()).map_err(broken)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(broken)?;
     let node = tokio::select! {
-        node = Node::start(config, retire) => node?,
+        node = Node::start(inputs, config, retire) => node?,
         _ = terminate.recv() => return Ok(Exit::Success),
         _ = interrupt.recv() => return Ok(Exit::Success),
     };

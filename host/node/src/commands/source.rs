@@ -2,7 +2,6 @@
 //!
 //! Owns the rule: the file that is named, else `amp-node.toml` in this folder, else defaults; the environment on top.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,7 +39,7 @@ pub(crate) fn inputs_of(source: &Source, catalog: Option<PathBuf>) -> Result<Inp
     let file = match found {
         None => None,
         Some(path) => {
-            let text = read_limited(&path).map_err(|error| {
+            let text = supply::larder::read_settings(&path).map_err(|error| {
                 Failure::usage(format!("the configuration file {} cannot be read: {error}", path.display()))
                     .mend("name the right file with --config, or leave it out to run with defaults")
             })?;
@@ -53,14 +52,6 @@ pub(crate) fn inputs_of(source: &Source, catalog: Option<PathBuf>) -> Result<Inp
 /// The environment of this process. Names and values that are not UTF-8 are nobody's configuration.
 pub(crate) fn environment() -> Vec<(String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
-}
-
-/// The text of a file, or as much as shows that it is too long: some files never end.
-fn read_limited(path: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    let most = u64::try_from(supply::config::FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
-    std::fs::File::open(path)?.take(most).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 /// Connects to the configuration's broker as a requester.

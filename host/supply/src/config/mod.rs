@@ -7,6 +7,7 @@ mod keys;
 mod overlay;
 mod places;
 mod raw;
+mod renew;
 mod resolve;
 mod settings;
 mod shown;
@@ -26,6 +27,7 @@ use catalog::template::Text;
 use job::ids::AgentId;
 
 pub use keys::{KEYS, Key, Kind};
+pub use renew::{Applies, Setting, renew};
 pub use shown::{Shown, shown};
 
 /// Longest configuration file, in bytes.

@@ -8,6 +8,9 @@ use futures::FutureExt;
 use job::BoxFuture;
 use job::executor::{Ran, Work};
 
+use catalog::Entry;
+use job::executor::{Guest, GuestSource, PrepareError};
+
 use super::*;
 use crate::config::Config;
 
@@ -45,11 +48,6 @@ fn builtins() -> Vec<Builtin> {
 
 fn agent_at(folder: &Path) -> Config {
     Config::for_catalog(folder.to_owned(), Vec::new()).expect("fine")
-}
-
-fn read(folder: &Path) -> Result<Checked, LoadError> {
-    let config = agent_at(folder);
-    read_agent(&config.agents[0], &config.limits, &builtins())
 }
 
 fn load(folder: &Path, executor: &Counting) -> Result<Snapshot, LoadError> {
@@ -161,13 +159,15 @@ fn the_default_executor_may_be_a_file() {
         );
         let inputs = crate::Inputs { file: Some(("amp-node.toml".into(), text)), ..Default::default() };
         let config = Config::resolve(&inputs).expect("fine");
-        read_agent(&config.agents[0], &config.limits, &builtins()).expect("reads")
+        let loading = load_agent(&config.agents[0], &config.limits, &builtins(), &Counting::default()).now_or_never();
+        loading.expect("ready at once").expect("loads")
     };
-    let checked = toml("mine.wasm");
-    assert_eq!(&*checked.guests[&ExecutorRef::Default].source.bytes, b"mine");
-    let checked = toml("other.wasm");
-    assert!(checked.entries.is_empty());
-    assert!(checked.faults[0].what.starts_with("the agent's default executor: there is no other.wasm"), "{}", checked.faults[0]);
+    let snapshot = toml("mine.wasm");
+    assert_eq!(&*snapshot.get("a").expect("there").guest.hash(), "mine");
+    let snapshot = toml("other.wasm");
+    assert!(snapshot.entries.is_empty());
+    let fault = &snapshot.faults[0];
+    assert!(fault.what.starts_with("the agent's default executor: there is no other.wasm"), "{fault}");
 }
 
 fn catalogs() -> PathBuf {
@@ -186,7 +186,7 @@ fn folders() -> Vec<PathBuf> {
 fn every_shipped_catalog_loads() {
     assert!(!folders().is_empty());
     for folder in folders() {
-        let checked = read(&folder).expect("loads");
+        let checked = load(&folder, &Counting::default()).expect("loads");
         assert_eq!(checked.faults, [], "{}", folder.display());
     }
 }
@@ -205,9 +205,9 @@ fn every_bad_entry_is_refused_with_its_message() {
         let alone = tempfile::tempdir().expect("a folder");
         let name = file.file_name().expect("a name").to_string_lossy().into_owned();
         fs::copy(&file, alone.path().join(&name)).expect("copied");
-        let checked = read(alone.path()).expect("reads");
+        let checked = load(alone.path(), &Counting::default()).expect("reads");
         let refused = |entry: &Entry| entry.service.starts_with("bad.") && !name.starts_with("twice");
-        assert!(!checked.entries.iter().any(refused), "{name} was taken");
+        assert!(!checked.entries.values().any(|capability| refused(&capability.entry)), "{name} was taken");
         let folder = format!("{}/", alone.path().display());
         let found: String = checked
             .faults

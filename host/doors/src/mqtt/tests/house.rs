@@ -68,7 +68,7 @@ impl House {
             packet_bytes_max: 16 * 1024 * 1024,
             instance: ulid::Ulid::new().to_string(),
         };
-        let mut mesh = Mesh::new(settings, vec![profile("Answers.")], Arc::new(WallClock), board.clone());
+        let mesh = Mesh::new(settings, vec![profile("Answers.")], Arc::new(WallClock), board.clone());
         let echo = Echo::new(journal.clone());
         echo.set_courier(mesh.courier());
         journal.attach(mesh.courier());

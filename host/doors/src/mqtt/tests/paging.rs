@@ -61,8 +61,8 @@ impl Bench {
         let (post, inbox) = Post::new();
         let outbox = Arc::new(SlowOutbox::default());
         let pager = Pager::new(agent(), outbox.clone(), post.clone());
-        let boxes = HashMap::from([(agent(), post.clone())]);
-        let office = PostOffice { boxes, root: Root::parse("agents").expect("a root") };
+        let office = PostOffice::new(Root::parse("agents").expect("a root"));
+        office.open(&agent(), &post);
         let (next_id, live, sent) = (1, HashMap::new(), Vec::new());
         Self { outbox, office, post, inbox, pager, desk: Desk::default(), next_id, live, sent }
     }
