@@ -29,29 +29,45 @@ pub fn process_environ() -> Environ {
 
 /// The variables of a deployment: `[vars]`, then the environment. Between them stands the secret store of later builds.
 pub struct Deployment {
+    rules: arc_swap::ArcSwap<Rules>,
+    environ: Environ,
+}
+
+#[derive(Debug)]
+struct Rules {
     vars: BTreeMap<String, Arc<str>>,
     allow: Option<Vec<String>>,
     redact: BTreeSet<String>,
-    environ: Environ,
+}
+
+impl Rules {
+    fn new(config: &Config) -> Self {
+        let vars = config.vars.iter().map(|(name, text)| (name.clone(), text.as_str().into())).collect();
+        Self { vars, allow: config.allow.clone(), redact: config.redact.iter().cloned().collect() }
+    }
 }
 
 impl Deployment {
     /// The variables of this configuration and environment.
     pub fn new(config: &Config, environ: Environ) -> Self {
-        let vars = config.vars.iter().map(|(name, text)| (name.clone(), text.as_str().into())).collect();
-        Self { vars, allow: config.allow.clone(), redact: config.redact.iter().cloned().collect(), environ }
+        Self { rules: arc_swap::ArcSwap::from_pointee(Rules::new(config)), environ }
+    }
+
+    /// Takes the rules of another configuration.
+    pub fn apply(&self, config: &Config) {
+        self.rules.store(Arc::new(Rules::new(config)));
     }
 
     /// The value of a name from the first source that has it.
     fn find(&self, name: &str) -> Option<Value> {
-        if let Some(text) = self.vars.get(name) {
+        if let Some(text) = self.rules.load().vars.get(name) {
             return Some(Value { text: text.clone(), source: Source::Config, secret: false });
         }
         if !self.allows(name) {
             return None;
         }
         let text: Arc<str> = (self.environ)(name)?.into();
-        let secret = text.len() >= SECRET_BYTES_MIN && (looks_secret(name) || self.redact.contains(name));
+        let secret = text.len() >= SECRET_BYTES_MIN && (looks_secret(name) || self.rules.load().redact.contains(name));
         Some(Value { text, source: Source::Environment, secret })
     }
 
@@ -59,7 +75,7 @@ impl Deployment {
     /// list, every name that is neither secret-looking nor one of our own overrides.
     fn allows(&self, name: &str) -> bool {
         let guarded = looks_secret(name) || name.starts_with(OWN_PREFIX);
-        match &self.allow {
+        match &self.rules.load().allow {
             None => !guarded,
             Some(allow) => allow.iter().any(|entry| entry == name || (!guarded && matches(entry, name))),
         }
@@ -90,7 +106,7 @@ pub enum FillError {
 
 impl fmt::Debug for Deployment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deployment").field("vars", &self.vars.keys()).field("allow", &self.allow).finish_non_exhaustive()
+        f.debug_struct("Deployment").field("vars", &self.rules.load().vars.keys()).finish_non_exhaustive()
     }
 }
 

@@ -26,6 +26,7 @@ mod owners;
 mod provenance;
 mod refusals;
 mod registry;
+mod reload;
 mod stop;
 mod tidy;
 mod variables;

@@ -82,8 +82,11 @@ pub(crate) fn not_published(agent: &AgentId, root: &Root, topic: &str, why: &str
 /// A profile or status is larger than the broker takes.
 pub(crate) fn does_not_fit(agent: &AgentId, topic: &str, bytes: usize, max: usize) -> Condition {
     Condition {
-        severity: Severity::Down,
-        what: format!("agent {agent} cannot publish to {topic}: that takes {bytes} bytes, and the broker takes packets of {max}"),
+        severity: Severity::Degraded,
+        what: format!(
+            "agent {agent} cannot publish to {topic}: that takes {bytes} bytes, and the broker takes packets of {max}; what stood \
+             there before stays, and jobs go on"
+        ),
         mend: format!("raise the broker's packet limit above {bytes} (Mosquitto: max_packet_size), or let the agent offer less"),
     }
 }

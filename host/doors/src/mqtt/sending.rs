@@ -59,9 +59,10 @@ impl Door {
         while let Some((ticket, message)) = self.presence.poll_send(now, self.clock.now()) {
             let bytes = size(&message);
             if bytes > max {
-                tracing::error!(agent = %self.agent, topic = message.topic, bytes, max, "larger than the broker takes");
+                let condition = conditions::does_not_fit(&self.agent, &message.topic, bytes, max);
+                tracing::error!("{}; {}", condition.what, condition.mend);
                 self.presence.refused(ticket, now + REFUSED_MOST);
-                self.show_refusal(conditions::does_not_fit(&self.agent, &message.topic, bytes, max));
+                self.show_refusal(condition);
                 continue;
             }
             let Some(link) = &mut self.link else { break };
