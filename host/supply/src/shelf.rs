@@ -177,18 +177,17 @@ impl Shelf {
     /// Prepares what is new, equal bytes once, and swaps. An entry whose guest fails is refused like any other bad one, and keeps
     /// its last good version if it has one (G1-55). Returns what has changed.
     pub async fn settle(&mut self, gathered: Gathered, executor: &dyn Executor) -> Vec<Change> {
-        let prepared: Vec<(Content, Result<Arc<dyn Guest>, PrepareError>)> = futures::stream::iter(gathered.sources)
+        let mut preparing = futures::stream::iter(gathered.sources)
             .map(|(content, source)| async move { (content, executor.prepare(source).await) })
-            .buffer_unordered(PREPARE_AT_ONCE)
-            .collect()
-            .await;
-        let mut failed = BTreeMap::new();
-        for (content, prepared) in prepared {
+            .buffer_unordered(PREPARE_AT_ONCE);
+        let mut failed: BTreeMap<Content, PrepareError> = BTreeMap::new();
+        while let Some((content, prepared)) = preparing.next().await {
             match prepared {
                 Ok(guest) => drop(self.prepared.insert(content, guest)),
                 Err(error) => drop(failed.insert(content, error)),
             }
         }
+        drop(preparing);
         let mut next = Snapshot::empty(self.agent.id.clone());
         next.faults = gathered.merged.faults;
         for (service, entry) in gathered.merged.entries {
