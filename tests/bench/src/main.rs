@@ -9,6 +9,7 @@ mod bare;
 mod fsync;
 mod load;
 mod mesh;
+mod reload;
 mod report;
 mod responder;
 mod runaway;
@@ -23,13 +24,14 @@ use anyhow::{Result, bail};
 use report::Report;
 
 const HELP: &str = "\
-bench [sandbox|mesh|runaway|floor|all] [options]
+bench [sandbox|mesh|runaway|reload|floor|all] [options]
 
 Measures the node against baselines of the same run and prints a table, then JSON on request.
 
   sandbox        a trivial job in a fresh sandbox against bare wasmtime, and how fast a runaway guest is stopped
   mesh           invoke to retained result on a real Mosquitto against a native responder
   floor          the mesh baselines alone, without a node
+  reload         one of ten thousand entries changed on a real node, beside ordinary jobs
   runaway        64 looping guests on a real node beside ordinary jobs
 
   --node PATH    the node's release binary (default: built by cargo)
@@ -87,7 +89,7 @@ fn plan(args: &[String]) -> Result<Option<Plan>> {
         let mut value = || args.next().ok_or_else(|| anyhow::anyhow!("{arg} needs a value"));
         match arg.as_str() {
             "-h" | "--help" => return Ok(None),
-            "sandbox" | "mesh" | "runaway" | "floor" | "all" => plan.what = arg.clone(),
+            "sandbox" | "mesh" | "runaway" | "reload" | "floor" | "all" => plan.what = arg.clone(),
             "--node" => plan.node = Some(value()?.into()),
             "--seconds" => plan.seconds = value()?.parse::<u64>()?.clamp(1, 60),
             "--rounds" => plan.rounds = value()?.parse::<usize>()?.clamp(1, 20),
@@ -113,6 +115,9 @@ fn measure(plan: &Plan) -> Result<bool> {
     }
     if matches!(plan.what.as_str(), "runaway" | "all") {
         runaway::measure(plan, &mut report)?;
+    }
+    if matches!(plan.what.as_str(), "reload" | "all") {
+        reload::measure(plan, &mut report)?;
     }
     eprintln!("{}", report.table());
     match plan.json.as_deref() {
